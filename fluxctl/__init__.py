@@ -1,0 +1,1 @@
+"""A laboratory for federated fine-tuning of language models with forward gradients."""

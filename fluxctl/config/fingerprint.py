@@ -1,0 +1,86 @@
+"""Three hashes of a configuration that decide what may be compared, paired and averaged.
+
+* condition: the axes that all systems under test share. Runs of one condition may be drawn in one figure. No seed,
+  selector, optimizer, goal or other choice that makes a baseline what it is.
+* run: everything but the mode and what only the wall can notice. Equal runs may be paired (real with sim) or resumed.
+* seedless: the run without its seed. Runs that differ only in the seed form one band.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from fluxctl.config.model import Config
+
+# Dotted paths, a section standing for all that is in it.
+CONDITION: Final = (
+    "model",
+    "data",
+    "partition",
+    "clients",
+    "availability.trace",
+    "delays.enabled",
+    "delays.model",
+    "delays.factor",
+    "delays.low_s",
+    "delays.high_s",
+    "delays.compute_frac",
+    "delays.compute_model",
+    "limits.max_bins",
+    "limits.max_rounds",
+    "limits.max_runtime_s",
+    "limits.target_accuracy",
+    "limits.converge_window",
+    "limits.divergence_guard",
+    "engine.charge_compute",
+    "engine.commit_order",
+    "engine.abandon_after_s",
+)
+WALL_ONLY: Final = (
+    "mode",
+    "limits.max_wall_s",
+    "engine.num_workers",
+    "engine.wall_factor",
+    "engine.register_timeout_s",
+    "engine.reorder_slack_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """16 hex digits each."""
+
+    condition: str
+    run: str
+    seedless: str
+
+
+def fingerprints(config: Config) -> Fingerprints:
+    """Hash a configuration."""
+    values = _flat(config.model_dump(mode="json"))
+    condition = {path: value for path, value in values.items() if _within(path, CONDITION)}
+    run = {path: value for path, value in values.items() if not _within(path, WALL_ONLY)}
+    seedless = {path: value for path, value in run.items() if path != "seed"}
+    return Fingerprints(_digest(condition), _digest(run), _digest(seedless))
+
+
+def _within(path: str, owners: tuple[str, ...]) -> bool:
+    return any(path == owner or path.startswith(f"{owner}.") for owner in owners)
+
+
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
+    """Dotted path -> value; an empty mapping is a value."""
+    if isinstance(value, dict) and value:
+        flat: dict[str, object] = {}
+        for name, child in value.items():
+            flat.update(_flat(child, f"{prefix}.{name}" if prefix else str(name)))
+        return flat
+    return {prefix: value}
+
+
+def _digest(values: dict[str, object]) -> str:
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,328 @@
+"""What was asked for: the frozen, strict model of one run.
+
+Units are part of the names. Every field's description is the comment that the saved ``config.yaml``, ``config schema``
+and ``docs`` show, so that there is one text for each. Cross-field rules that need no data are checked here; rules that
+need the data, the host or a trace belong to the gate.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+
+from fluxctl.types import Mode
+
+Names = Annotated[tuple[str, ...], Strict(False)]
+Ints = Annotated[tuple[int, ...], Strict(False)]
+ModeField = Annotated[Mode, Strict(False)]
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, strict types, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Choice(Section):
+    """A policy by name, with its parameters; both are validated against the registry when the file is loaded."""
+
+    name: str = Field(description="registered name")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="parameters of that policy; see `fluxctl config schema`"
+    )
+
+
+class ModelConfig(Section):
+    """The language model and its trainable parts."""
+
+    name: str = Field(
+        "minilm", description="minilm (extra: demo), tiny (random weights), or a folder in Hugging Face layout"
+    )
+    max_len: int = Field(48, ge=4, le=512, description="tokens kept of each text, special tokens included")
+    adapter_blocks: Ints = Field(
+        (-1,),
+        description=(
+            "blocks with a bottleneck adapter on the feed-forward output; negative counts from the last; [] = none"
+        ),
+    )
+    adapter_dim: int = Field(16, ge=1, description="bottleneck width r of each adapter")
+
+
+class DataConfig(Section):
+    """Texts and labels, and how a client cuts its share into bins."""
+
+    source: str = Field("wordnet-gloss", description="wordnet-gloss (extra: demo) or synthetic (generated text)")
+    classes: Names = Field(("artifact", "person", "act", "communication"), description="label names, at least two")
+    train_per_class: int = Field(2000, ge=1, description="training texts of each class")
+    test_per_class: int = Field(250, ge=1, description="test texts of each class")
+    batch_size: int = Field(8, ge=1, description="samples of one mini-batch, which is one bin of a client")
+
+
+class PartitionConfig(Section):
+    """How training texts are dealt to clients."""
+
+    method: Literal["dirichlet", "uniform"] = Field(
+        "dirichlet", description="label skew: dirichlet (alpha x class prior) or none: uniform"
+    )
+    alpha: float = Field(1.0, gt=0, description="Dirichlet concentration; smaller = more skew")
+
+
+class ClientsConfig(Section):
+    """The population of clients."""
+
+    num_clients: int = Field(100, ge=1, description="clients N that own a shard")
+    min_clients: int | None = Field(
+        None,
+        ge=1,
+        description="trainers that must have registered before the first selection; null = as many as may be in flight",
+    )
+
+
+class AvailabilityConfig(Section):
+    """When clients can be reached and what the aggregator knows of it."""
+
+    trace: Literal["syn_0"] = Field("syn_0", description="availability trace; syn_0 = always available")
+    knowledge: Literal["unaware", "oracular", "client_notify"] = Field(
+        "unaware", description="what the aggregator knows about availability"
+    )
+
+
+class DelaysConfig(Section):
+    """The modelled duration D of each client's task."""
+
+    enabled: bool = Field(True, description="false = every task takes 1 ms of engine time")
+    model: Literal["lognormal", "uniform", "constant"] = Field(
+        "lognormal", description="distribution of D over clients"
+    )
+    factor: float = Field(1.0, gt=0, description="divides D; 2 = twice as fast")
+    low_s: float = Field(2.0, gt=0, description="smallest D in seconds (lognormal: clip, uniform: bound)")
+    high_s: float = Field(
+        60.0, gt=0, description="largest D in seconds (lognormal: clip, uniform: bound, constant: the value)"
+    )
+    compute_frac: float = Field(0.7, ge=0, le=1, description="share of D that is compute; the rest is network")
+    compute_model: Literal["constant", "per_pass"] = Field(
+        "constant",
+        description=(
+            "constant = D as given; per_pass = compute share scaled by the step's forward passes over reference_passes"
+        ),
+    )
+    reference_passes: int = Field(2, ge=1, description="forward passes of a step that D was measured for")
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if self.low_s > self.high_s:
+            raise ValueError(f"low_s ({self.low_s:g}) must not exceed high_s ({self.high_s:g})")
+        return self
+
+
+class SelectionConfig(Section):
+    """Who is asked to train."""
+
+    policy: Choice = Field(Choice(name="random"), description="selector")
+    per: Literal["bin", "iteration"] = Field(
+        "iteration", description="sync: draw a cohort once per bin, or for each iteration within it"
+    )
+
+
+class StepConfig(Section):
+    """What a client does with one mini-batch."""
+
+    estimator: Literal["central_difference", "forward_difference", "jvp"] = Field(
+        "central_difference", description="how a directional derivative is measured"
+    )
+    step_size: float = Field(0.01, gt=0, description="h of the finite difference")
+    perturbation: Literal["random", "cosine_guided", "max_jvp", "average"] = Field(
+        "random", description="how the direction is chosen"
+    )
+    num_directions: int = Field(1, ge=1, description="P: directions evaluated per step (max_jvp, average)")
+    num_candidates: int = Field(
+        10, ge=1, description="cosine_guided: directions compared with the last aggregate, per tensor"
+    )
+    alternate: bool = Field(True, description="cosine_guided: guided and random bins alternate, starting with random")
+    fast_path: bool = Field(
+        True,
+        description=(
+            "skip passes that only feed logs and reuse the winner's value (jvp_perf_opt); never changes a result"
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _directions(self) -> Self:
+        if self.perturbation in ("random", "cosine_guided") and self.num_directions != 1:
+            raise ValueError(
+                f"perturbation '{self.perturbation}' evaluates one direction; num_directions must be 1, not "
+                f"{self.num_directions}"
+            )
+        return self
+
+
+class GateConfig(Section):
+    """The variance gate: when a bin's updates are good enough to commit."""
+
+    enabled: bool = Field(True, description="false = every cycle commits")
+    var_threshold: float = Field(0.3, gt=0, description="commit when the split-half variance is at or under this")
+    tracked_tensor: str = Field(
+        "auto",
+        description=(
+            "tensor whose variance is judged: auto = first adapter down-projection, else all; all; or a tensor name"
+        ),
+    )
+    stopping_policy: Literal["off", "fixed_cap", "plateau"] = Field("off", description="what else may end a bin")
+    max_iterations_per_bin: int | None = Field(
+        None, ge=1, description="cap on iterations of a bin; needed by fixed_cap, optional for plateau"
+    )
+    plateau_window: int = Field(3, ge=1, description="N: iterations over which the variance must still fall")
+    plateau_min_drop: float = Field(
+        0.15, gt=0, description="eps: relative drop over the window below which the bin is committed"
+    )
+
+    @model_validator(mode="after")
+    def _cap(self) -> Self:
+        if self.stopping_policy == "fixed_cap" and self.max_iterations_per_bin is None:
+            raise ValueError("stopping_policy 'fixed_cap' needs max_iterations_per_bin, for example 20")
+        return self
+
+
+class AggregationConfig(Section):
+    """How updates become a new model version."""
+
+    style: Literal["sync", "async"] = Field("sync", description="sync = barrier per cycle; async = K of C in flight")
+    goal: int = Field(10, ge=1, description="aggregation goal K: updates per cycle")
+    concurrency: int = Field(10, ge=1, description="concurrency C: most clients in flight")
+    rate: Choice = Field(Choice(name="fedavg"), description="weight of each update in the aggregate")
+    staleness: Choice = Field(Choice(name="exact"), description="which late updates count, and how")
+
+    @model_validator(mode="after")
+    def _goal_fits(self) -> Self:
+        if self.goal > self.concurrency:
+            raise ValueError(
+                f"goal ({self.goal}) must not exceed concurrency ({self.concurrency}): the goal could never be "
+                "reached; lower goal or raise concurrency"
+            )
+        return self
+
+
+class ServerConfig(Section):
+    """The server's step on the aggregate."""
+
+    optimizer: Literal["sgd"] = Field("sgd", description="server optimizer")
+    lr: float = Field(0.01, gt=0, description="learning rate eta")
+
+
+class MessagesConfig(Section):
+    """What travels."""
+
+    suppress_redundant_weights: bool = Field(
+        True,
+        description="at most one full payload per client and model version; later iterations send a keep-going message",
+    )
+
+
+class LimitsConfig(Section):
+    """When a run stops."""
+
+    max_bins: int | None = Field(None, ge=1, description="stop after this many committed bins")
+    max_rounds: int | None = Field(None, ge=1, description="stop after this many passes over all bins")
+    max_runtime_s: float | None = Field(
+        None, gt=0, description="budget on the engine's clock; null = 48 h with a target, else 10 min"
+    )
+    max_wall_s: float | None = Field(
+        None,
+        gt=0,
+        description=(
+            "budget on the wall, enforced by the supervisor; null = 20 x the engine budget for measured compute, "
+            "else 1 x, at least 10 min"
+        ),
+    )
+    target_accuracy: float | None = Field(None, gt=0, le=1, description="test accuracy to hold")
+    converge_window: int = Field(20, ge=1, description="bins in a row at or above the target that mean CONVERGED")
+    divergence_guard: bool = Field(
+        True, description="end DIVERGED on non-finite or exploding loss, or a collapse to one class"
+    )
+
+
+class TrainerErrorPolicy(StrEnum):
+    """What the engine does when a trainer raises."""
+
+    FAIL = "fail"
+    DROP = "drop"
+    RETRY = "retry"
+
+
+class EngineConfig(Section):
+    """How the engine works; nothing here changes what is learned, except where it says so."""
+
+    charge_compute: Literal["modelled", "measured"] = Field(
+        "modelled", description="modelled: due = dispatch + D; measured: dispatch + max(compute, D), not reproducible"
+    )
+    commit_order: Literal["logical", "arrival"] = Field(
+        "logical", description="logical: by due time on both clocks; arrival: as the clock delivered"
+    )
+    reorder_slack_s: float | None = Field(
+        None, gt=0, description="wall clock: longest wait for a logically earlier update; null = abandon_after_s"
+    )
+    abandon_after_s: float = Field(
+        90.0, gt=0, description="silence after which a client is given up, on the engine's clock"
+    )
+    on_trainer_error: Annotated[TrainerErrorPolicy, Strict(False)] = Field(
+        TrainerErrorPolicy.FAIL,
+        description=(
+            "fail = end the run; drop = go on without the client; retry = dispatch it again, at most "
+            "trainer_retries times"
+        ),
+    )
+    trainer_retries: int = Field(
+        1, ge=0, description="retries of one client before the run fails (on_trainer_error: retry)"
+    )
+    num_workers: int | None = Field(
+        None, ge=1, description="compute threads; null = one per core, less the engine's own"
+    )
+    wall_factor: float = Field(1.0, gt=0, description="engine seconds per wall second in real mode")
+    register_timeout_s: float = Field(30.0, gt=0, description="wall seconds to wait for trainers to register")
+    fault_client: int | None = Field(None, ge=0, description="testing: this client raises instead of training")
+
+
+class Config(Section):
+    """One run: everything that decides what happens, and nothing else."""
+
+    run_set: str = Field("adhoc", description="run set that this run belongs to")
+    baseline: str = Field("custom", description="system under test")
+    mode: ModeField = Field(Mode.SIM, description="real = wall clock, sim = virtual clock")
+    seed: int = Field(0, ge=0, description="seed of every keyed stream")
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    partition: PartitionConfig = PartitionConfig()
+    clients: ClientsConfig = ClientsConfig()
+    availability: AvailabilityConfig = AvailabilityConfig()
+    delays: DelaysConfig = DelaysConfig()
+    selection: SelectionConfig = SelectionConfig()
+    step: StepConfig = StepConfig()
+    gate: GateConfig = GateConfig()
+    aggregation: AggregationConfig = AggregationConfig()
+    server: ServerConfig = ServerConfig()
+    messages: MessagesConfig = MessagesConfig()
+    limits: LimitsConfig = LimitsConfig()
+    engine: EngineConfig = EngineConfig()
+
+    @model_validator(mode="after")
+    def _population(self) -> Self:
+        num = self.clients.num_clients
+        if self.aggregation.concurrency > num:
+            raise ValueError(
+                f"aggregation.concurrency ({self.aggregation.concurrency}) must not exceed clients.num_clients ({num})"
+            )
+        if self.clients.min_clients is not None and self.clients.min_clients > num:
+            raise ValueError(
+                f"clients.min_clients ({self.clients.min_clients}) must not exceed clients.num_clients ({num})"
+            )
+        if len(self.data.classes) < 2:
+            raise ValueError("data.classes needs at least two labels")
+        return self
+
+    def runtime_budget_s(self) -> float:
+        """Engine-clock budget in seconds, with the default resolved."""
+        if self.limits.max_runtime_s is not None:
+            return self.limits.max_runtime_s
+        return 48 * 3600.0 if self.limits.target_accuracy is not None else 600.0

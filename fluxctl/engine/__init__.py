@@ -1,0 +1,1 @@
+"""The engine: the only package with threads; one aggregator, a pool of trainers, and a clock."""

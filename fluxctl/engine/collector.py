@@ -1,0 +1,133 @@
+"""The reorder buffer: updates leave it in logical order, whatever order they arrived in.
+
+In logical order an update may be handled when nothing in flight could be due earlier. Due times are known at dispatch
+(or bounded from below, if compute is charged as measured), so the next update to handle is known before it arrives,
+and the aggregator waits for that one. On a virtual clock it is there when it is due. On a wall clock it may be late;
+after ``reorder_slack`` the wait ends, the client is abandoned, and the run records a broken invariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fluxctl.engine.channel import Mailbox
+from fluxctl.engine.clock import Clock
+from fluxctl.engine.ledger import ClientState, Flight, Ledger
+from fluxctl.engine.messages import Arrival, Register, StopRequest, ToAggregator, TrainerFailure, Update
+from fluxctl.errors import RunBrokeError
+from fluxctl.types import ClientId, Ns
+
+
+class TrainerFailedError(RunBrokeError):
+    """A trainer raised and the run does not go on without it."""
+
+    code = "trainer_failed"
+
+    def __init__(self, failure: TrainerFailure) -> None:
+        super().__init__(
+            f"the trainer of client {failure.task.client} raised {failure.error}",
+            hint="see run.log for the traceback; engine.on_trainer_error can be fail, drop or retry",
+        )
+        self.detail = failure.traceback
+
+
+class StopRequested(Exception):  # noqa: N818 - a request, not an error
+    """Somebody outside asked the run to end."""
+
+
+@dataclass
+class Collector:
+    """Receives messages and hands updates out in order.
+
+    Args:
+        clock: The engine's clock.
+        ledger: Client states.
+        inbox: The aggregator's mailbox.
+        logical_order: False = hand out in the order of physical arrival.
+        slack_ns: Longest wait beyond an update's due time.
+        release: Called with a task id whose trainer thread is free again.
+        overdue: Called with a dispatch whose slack has run out, before it is abandoned.
+        fails_fast: Raise a trainer's failure as soon as it is known, instead of handing it out in order.
+    """
+
+    clock: Clock
+    ledger: Ledger
+    inbox: Mailbox[ToAggregator]
+    logical_order: bool
+    slack_ns: Ns
+    release: Callable[[int], None]
+    overdue: Callable[[Flight], None]
+    fails_fast: bool = True
+    _arrived: dict[ClientId, Arrival] = field(default_factory=dict)  # in order of physical arrival
+    num_late_after_abandon: int = 0
+
+    def next(self, wanted: int) -> Arrival | None:
+        """Block until the next update in order is here.
+
+        Args:
+            wanted: Updates that the caller needs before it can act; lets it sleep through the first ones.
+
+        Returns:
+            The update or failure, taken from the ledger; None when nothing is in flight.
+
+        Raises:
+            StopRequested: If the run was asked to end.
+        """
+        while True:
+            first = self.ledger.earliest()
+            if first is None:
+                return None
+            client = first.client if self.logical_order else next(iter(self._arrived), None)
+            if client is not None and client in self._arrived:
+                self.ledger.take(client)
+                return self._arrived.pop(client)
+            missing = max(1, wanted - len(self._arrived))
+            in_time = self.clock.wait(self.inbox, first.due_ns + self.slack_ns, at_least=missing)
+            self.receive()
+            if not in_time and first.client not in self._arrived and self.ledger.earliest() is first:
+                self.overdue(first)
+                self.ledger.abandon(first.client)
+
+    def receive(self) -> list[Register]:
+        """Take in all messages that have arrived; registrations are handed back.
+
+        Raises:
+            StopRequested: If one of them asks the run to end.
+        """
+        registrations: list[Register] = []
+        for message in self.inbox.drain():
+            if isinstance(message, StopRequest):
+                raise StopRequested(message.reason)
+            if isinstance(message, Register):
+                registrations.append(message)
+            else:
+                self._accept(message)
+        return registrations
+
+    def drop_surplus(self) -> list[Flight]:
+        """Close everything still in flight, arrived or not: a barrier was reached without it."""
+        dropped = []
+        for flight in self.ledger.in_flight():
+            if flight.state is ClientState.RETURNED:
+                self._arrived.pop(flight.client, None)
+                self.ledger.reject(flight.client)
+            else:
+                self.ledger.cancel(flight.client)
+            dropped.append(flight)
+        return dropped
+
+    def _accept(self, arrival: Arrival) -> None:
+        task = arrival.task
+        if self.fails_fast and isinstance(arrival, TrainerFailure):
+            raise TrainerFailedError(arrival)
+        self.release(task.task_id)
+        if self.ledger.is_idle(task.client) or self.ledger.flight(task.client).task_id != task.task_id:
+            return  # cancelled in the instant in which it was sent
+        if self.ledger.state(task.client) is ClientState.ABANDONED:
+            self.ledger.resolve(task.client)
+            self.num_late_after_abandon += 1
+            return
+        due_ns = arrival.due_ns if isinstance(arrival, Update) else task.earliest_due_ns
+        self.ledger.deliver(task.client, due_ns)
+        self._arrived[task.client] = arrival

@@ -1,0 +1,131 @@
+"""Compute as a future with a deadline.
+
+A trainer submits its step when it is dispatched and needs the result only at its due time. Until then worker threads
+take the steps whose deadline is nearest; a trainer whose step has not been started when it is due runs it itself. So
+cores stay busy, nobody waits for a queue, and results do not depend on who computed them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from fluxctl.types import Ns
+
+R = TypeVar("R")
+
+
+class Job(Generic[R]):
+    """One submitted computation."""
+
+    __slots__ = ("_claim", "_done", "_error", "_finished", "_on_error", "_result", "_work")
+
+    def __init__(self, work: Callable[[], R], on_error: Callable[[], None]) -> None:
+        self._work = work
+        self._on_error = on_error
+        self._claim = threading.Lock()  # taken by whoever runs the job; never released
+        self._done = threading.Lock()  # held until the job has finished
+        self._done.acquire()
+        self._finished = False
+        self._result: R | None = None
+        self._error: BaseException | None = None
+
+    def claim(self) -> bool:
+        """Take the right to run, or to cancel, this job; True for exactly one caller."""
+        return self._claim.acquire(blocking=False)
+
+    def run_claimed(self) -> None:
+        """Run the job; only for the caller whose :meth:`claim` returned True."""
+        try:
+            self._result = self._work()
+        except BaseException as error:  # raised again in result(), in the trainer's thread
+            self._error = error
+        finally:
+            self._finished = True
+            self._done.release()
+        if self._error is not None:
+            self._on_error()
+
+    def cancel(self) -> bool:
+        """Keep the job from starting; False when it already has."""
+        return self.claim()
+
+    def result(self) -> R:
+        """The result, computing it here if nobody has started to.
+
+        Raises:
+            BaseException: Whatever the computation raised.
+        """
+        if not self._finished:
+            if self.claim():
+                self.run_claimed()
+            else:
+                self._done.acquire()
+                self._done.release()
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # set whenever there is no error
+
+
+class Executor(Protocol):
+    """Where steps run."""
+
+    def submit(self, work: Callable[[], R], deadline: Ns, on_error: Callable[[], None]) -> Job[R]:
+        """Queue ``work``, which is needed at engine time ``deadline``; ``on_error`` is called at once if it raises."""
+        ...
+
+
+class LocalExecutor:
+    """Worker threads of this process, nearest deadline first.
+
+    Args:
+        num_workers: Threads; 0 = every step runs in its trainer's thread when it is due.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._queue: list[tuple[Ns, int, Job[object]]] = []
+        self._seq = 0
+        self._lock = threading.Lock()
+        self._work = threading.Semaphore(0)
+        self._closed = False
+        self._workers = [
+            threading.Thread(target=self._run, name=f"compute-{index}", daemon=True) for index in range(num_workers)
+        ]
+
+    def __enter__(self) -> Self:
+        for worker in self._workers:
+            worker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closed = True
+        for _ in self._workers:
+            self._work.release()
+        for worker in self._workers:
+            worker.join(5.0)
+
+    def submit(self, work: Callable[[], R], deadline: Ns, on_error: Callable[[], None]) -> Job[R]:
+        """Queue ``work``, which is needed at engine time ``deadline``; ``on_error`` is called at once if it raises."""
+        job: Job[R] = Job(work, on_error)
+        if self._workers:
+            with self._lock:
+                self._seq += 1
+                heapq.heappush(self._queue, (deadline, self._seq, job))  # type: ignore[misc]  # a Job[R] is a
+                Job[object]
+            self._work.release()
+        return job
+
+    def _run(self) -> None:
+        while True:
+            self._work.acquire()
+            if self._closed:
+                return
+            with self._lock:
+                _, _, job = heapq.heappop(self._queue)
+            if job.claim():
+                job.run_claimed()

@@ -1,0 +1,124 @@
+"""What aggregator and trainers say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from fluxctl.types import ClientId, Ns
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Aggregator to trainer: train one mini-batch.
+
+    Args:
+        client: Whose data.
+        task_id: Unique number of this dispatch.
+        attempt: Earlier dispatches of this client at the same version and iteration.
+        bin: Bin to train.
+        round: Pass over all bins that the bin belongs to.
+        iteration: Iteration within the bin.
+        version: Model version.
+        dispatch_ns: Logical time of the dispatch.
+        earliest_due_ns: Due time if compute takes no longer than modelled.
+        duration_ns: Modelled duration D.
+        payload: Encoded weights, or a keep-going message.
+    """
+
+    client: ClientId
+    task_id: int
+    attempt: int
+    bin: int
+    round: int
+    iteration: int
+    version: int
+    dispatch_ns: Ns
+    earliest_due_ns: Ns
+    duration_ns: Ns
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Aggregator to trainer: stop working on ``task_id``."""
+
+    task_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """Compute to trainer: the step of ``task_id`` raised; its error is in the job."""
+
+    task_id: int
+
+
+ToTrainer: TypeAlias = Train | Cancel | StepFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Trainer to aggregator: ready for work."""
+
+    trainer: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What a trainer measured and counted in one step.
+
+    Args:
+        forward_passes: Forward passes of the step.
+        num_directions: Directions evaluated.
+        jvp: Directional derivative along the chosen direction.
+        phases_s: Processor seconds of each phase.
+        compute_wall_s: Wall seconds of the step.
+    """
+
+    forward_passes: int
+    num_directions: int
+    jvp: float
+    phases_s: dict[str, float] = field(default_factory=dict)
+    compute_wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Trainer to aggregator: an encoded gradient, visible from ``due_ns`` on.
+
+    Args:
+        trainer: Thread that worked on it; free again.
+        task: What was asked.
+        due_ns: Logical due time.
+        sent_ns: Engine clock when it was sent: the due time on a virtual clock, later on a wall clock.
+        payload: Encoded gradient.
+        report: Counts and timings.
+    """
+
+    trainer: int
+    task: Train
+    due_ns: Ns
+    sent_ns: Ns
+    payload: bytes
+    report: StepReport
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerFailure:
+    """Trainer to aggregator: the step raised."""
+
+    trainer: int
+    task: Train
+    error: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """Somebody outside asks the run to end."""
+
+    reason: str
+
+
+Arrival: TypeAlias = Update | TrainerFailure
+ToAggregator: TypeAlias = Register | Arrival | StopRequest

@@ -1,0 +1,90 @@
+"""What travels between aggregator and clients, as bytes.
+
+Sizes in telemetry are lengths of these encodings, never parameter counts times four. A message is a fixed header
+(magic, kind, version, bin, iteration, vector length, number of vectors), the vectors as little-endian float32, and
+for updates a fixed trailer of scalars. Decoding is zero-copy: the vectors are read-only views of the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fluxctl.types import PayloadKind
+
+Vector = npt.NDArray[np.float32]
+
+_HEADER: Final = struct.Struct("<4sBBHqqqq")  # magic, kind, vectors, reserved, version, bin, iteration, length
+_SCALARS: Final = struct.Struct("<ddq")  # loss, statistical utility, samples
+_MAGIC: Final = b"FXP1"
+_KINDS: Final = tuple(PayloadKind)
+
+
+class PayloadError(ValueError):
+    """Bytes that are not a payload, or a truncated one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A decoded message.
+
+    Args:
+        kind: What it carries.
+        version: Model version that it belongs to.
+        bin: Bin that it belongs to.
+        iteration: Iteration within the bin.
+        vectors: None, one or two vectors of shape ``(d,)``, float32.
+        loss: Mini-batch loss in nats (gradients only).
+        stat_utility: Statistical utility (gradients only).
+        num_samples: Samples behind the gradient (gradients only).
+    """
+
+    kind: PayloadKind
+    version: int
+    bin: int
+    iteration: int
+    vectors: tuple[Vector, ...] = ()
+    loss: float = 0.0
+    stat_utility: float = 0.0
+    num_samples: int = 0
+
+
+def encode(payload: Payload) -> bytes:
+    """Turn a message into the bytes that would travel."""
+    length = payload.vectors[0].size if payload.vectors else 0
+    kind = _KINDS.index(payload.kind)
+    header = _HEADER.pack(
+        _MAGIC, kind, len(payload.vectors), 0, payload.version, payload.bin, payload.iteration, length
+    )
+    parts = [header, *(np.ascontiguousarray(vector, dtype="<f4").tobytes() for vector in payload.vectors)]
+    if payload.kind is PayloadKind.GRADIENT:
+        parts.append(_SCALARS.pack(payload.loss, payload.stat_utility, payload.num_samples))
+    return b"".join(parts)
+
+
+def decode(data: bytes) -> Payload:
+    """Read a message back.
+
+    Raises:
+        PayloadError: If the bytes are not exactly one message.
+    """
+    if len(data) < _HEADER.size:
+        raise PayloadError(f"{len(data)} bytes are too short for a payload header of {_HEADER.size}")
+    magic, kind_index, num_vectors, _, version, bin_index, iteration, length = _HEADER.unpack_from(data)
+    if magic != _MAGIC or kind_index >= len(_KINDS):
+        raise PayloadError("not a fluxctl payload")
+    kind = _KINDS[kind_index]
+    body_end = _HEADER.size + 4 * length * num_vectors
+    expected = body_end + (_SCALARS.size if kind is PayloadKind.GRADIENT else 0)
+    if len(data) != expected:
+        raise PayloadError(f"payload of {len(data)} bytes, expected {expected}")
+    flat = np.frombuffer(data, dtype="<f4", count=length * num_vectors, offset=_HEADER.size)
+    vectors = tuple(flat[i * length : (i + 1) * length] for i in range(num_vectors))
+    if kind is not PayloadKind.GRADIENT:
+        return Payload(kind, version, bin_index, iteration, vectors)
+    loss, stat_utility, num_samples = _SCALARS.unpack_from(data, body_end)
+    return Payload(kind, version, bin_index, iteration, vectors, loss, stat_utility, num_samples)

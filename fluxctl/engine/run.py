@@ -1,0 +1,209 @@
+"""One run: builds the parts from a configuration, starts the threads, joins them, and says why the run ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from fluxctl.config.model import Config, TrainerErrorPolicy
+from fluxctl.data.partition import Shards
+from fluxctl.engine.aggregator import Aggregator
+from fluxctl.engine.channel import Mailbox
+from fluxctl.engine.clock import Clock, Rank
+from fluxctl.engine.collector import Collector
+from fluxctl.engine.commit import BinTrainer
+from fluxctl.engine.compute import LocalExecutor
+from fluxctl.engine.dispatcher import Dispatcher
+from fluxctl.engine.ledger import Ledger
+from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train
+from fluxctl.engine.recorder import Recorder
+from fluxctl.engine.trainer import Trainer, Workload
+from fluxctl.engine.virtual_clock import VirtualClock
+from fluxctl.engine.wall_clock import WallClock
+from fluxctl.engine.workload import ClientWorkload
+from fluxctl.errors import RunBrokeError
+from fluxctl.learn.learner import Learner, passes_per_step
+from fluxctl.policies.rates.base import RATES
+from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs
+from fluxctl.policies.staleness.base import STALENESS
+from fluxctl.policies.stopping import StopConditions, StopDecision, StopState
+from fluxctl.telemetry.writer import EventWriter
+from fluxctl.types import Mode, Ns, ns_from_s
+from fluxctl.world.delays import build_delays
+
+
+@dataclass
+class Engine:
+    """A run that is ready to start.
+
+    Args:
+        clock: The run's clock.
+        aggregator: The aggregator's body.
+        trainers: The trainers' bodies.
+        inbox: The aggregator's mailbox.
+        executor: Where steps run.
+        recorder: Telemetry.
+        bin_trainer: The server's side of learning.
+    """
+
+    clock: Clock
+    aggregator: Aggregator
+    trainers: list[Trainer]
+    inbox: Mailbox[ToAggregator]
+    executor: LocalExecutor
+    recorder: Recorder
+    bin_trainer: BinTrainer
+    _asked: list[str] = field(default_factory=list)
+
+    def run(self, on_tick: Callable[[], None] = lambda: None) -> StopDecision:
+        """Run to the end.
+
+        Args:
+            on_tick: Called about five times a second of real time.
+
+        Returns:
+            Why the run ended.
+
+        Raises:
+            RunBrokeError: If a trainer failed, trainers did not register, or everybody waits for nothing.
+        """
+        torch.set_num_threads(1)  # parallelism is over clients; a second OpenMP thread would fight the workers
+        self.clock.spawn(self.aggregator.run, "aggregator", rank=Rank.AGGREGATOR)
+        for trainer in self.trainers:
+            self.clock.spawn(trainer.run, f"trainer-{trainer.index}", key=trainer.index)
+        with self.executor:
+            self.clock.run(on_tick)
+        if self.clock.unfinished():
+            raise RunBrokeError(f"threads did not end within 5 s of the stop: {', '.join(self.clock.unfinished())}")
+        assert self.aggregator.stop is not None
+        return self.aggregator.stop
+
+    def request_stop(self, reason: str) -> None:
+        """Ask for a clean end; from any thread, or a signal handler."""
+        if not self._asked:
+            self._asked.append(reason)
+            self.aggregator.request_stop(reason)
+            self.clock.nudge(self.inbox, StopRequest(reason))
+
+
+def build_engine(
+    config: Config, learner: Learner, shards: Shards, writer: EventWriter, *, workload: Workload | None = None
+) -> Engine:
+    """Put the parts of a run together.
+
+    Args:
+        config: What to run.
+        learner: Model and data.
+        shards: Which samples belong to which client.
+        writer: Event stream, with its header written.
+        workload: What clients compute; None = forward-gradient steps of ``learner``.
+    """
+    clock = _build_clock(config)
+    ledger, inbox = Ledger(), Mailbox[ToAggregator]("aggregator")
+    recorder = Recorder(writer, config)
+    num_trainers = config.aggregation.concurrency
+    inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
+    dispatcher = _build_dispatcher(config, clock, ledger, inboxes, recorder, frozenset(shards.empty_clients))
+    slack_ns = ns_from_s(config.engine.reorder_slack_s or config.engine.abandon_after_s)
+    fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
+    collector = Collector(
+        clock=clock,
+        ledger=ledger,
+        inbox=inbox,
+        logical_order=config.engine.commit_order == "logical",
+        slack_ns=slack_ns,
+        release=dispatcher.release,
+        overdue=lambda flight: recorder.overdue(flight, slack_ns),
+        fails_fast=fails_fast,
+    )
+    rate = RATES.build(config.aggregation.rate.name, config.aggregation.rate.params)
+    bin_trainer = BinTrainer(config, learner, rate)
+    conditions = StopConditions(config.limits, config.runtime_budget_s(), 1 / len(config.data.classes))
+    aggregator = Aggregator(
+        config=config,
+        clock=clock,
+        ledger=ledger,
+        dispatcher=dispatcher,
+        collector=collector,
+        bin_trainer=bin_trainer,
+        staleness=STALENESS.build(config.aggregation.staleness.name, config.aggregation.staleness.params),
+        stopping=StopState(conditions),
+        recorder=recorder,
+        bins_per_round=max(1, shards.max_bins),
+        num_trainers=num_trainers,
+    )
+    executor = LocalExecutor(_num_workers(config))
+    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
+    trainers = [
+        Trainer(index, clock, executor, work, box, inbox, _due_rule(config), fails_fast)
+        for index, box in enumerate(inboxes)
+    ]
+    return Engine(clock, aggregator, trainers, inbox, executor, recorder, bin_trainer)
+
+
+def _build_clock(config: Config) -> Clock:
+    if config.mode is Mode.REAL:
+        return WallClock(config.engine.wall_factor)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    # With one core there is nothing to choose. Concurrent runs spread by process id.
+    return VirtualClock(cores[os.getpid() % len(cores)] if len(cores) > 1 else None)
+
+
+def _num_workers(config: Config) -> int:
+    return config.engine.num_workers or max(1, (os.cpu_count() or 2) - 1)
+
+
+def _due_rule(config: Config) -> Callable[[Train, Ns], Ns]:
+    """When an update becomes visible, given what its compute took on the wall."""
+    if config.engine.charge_compute == "modelled":
+        return lambda task, _: task.earliest_due_ns
+    return lambda task, compute_ns: task.dispatch_ns + max(compute_ns, task.duration_ns)
+
+
+def _build_dispatcher(
+    config: Config,
+    clock: Clock,
+    ledger: Ledger,
+    inboxes: list[Mailbox[ToTrainer]],
+    recorder: Recorder,
+    empty_clients: frozenset[int],
+) -> Dispatcher:
+    num_clients = config.clients.num_clients
+    return Dispatcher(
+        clock=clock,
+        ledger=ledger,
+        selector=SELECTORS.build(config.selection.policy.name, config.selection.policy.params),
+        delays=build_delays(config.delays, config.seed),
+        inboxes=inboxes,
+        seed=config.seed,
+        concurrency=config.aggregation.concurrency,
+        goal=config.aggregation.goal,
+        num_clients=num_clients,
+        passes_per_step=passes_per_step(config.step),
+        keeps_cohort=config.aggregation.style == "sync" and config.selection.per == "bin",
+        suppresses_weights=config.messages.suppress_redundant_weights,
+        beliefs=ClientBeliefs(
+            utility=np.full(num_clients, np.nan),
+            duration_s=np.full(num_clients, np.nan),
+            last_round=np.zeros(num_clients, dtype=np.int64),
+            num_selected=np.zeros(num_clients, dtype=np.int64),
+            num_commits=np.zeros(num_clients, dtype=np.int64),
+        ),
+        excluded=set(empty_clients),
+        on_selection=recorder.selection,
+        on_dispatch=recorder.dispatch,
+    )
+
+
+def save_weights(folder: Path, engine: Engine, layout_names: dict[str, tuple[int, int]]) -> None:
+    """Write the final and the best trainable weights, as named flat tensors, to ``folder``."""
+    folder.mkdir(exist_ok=True)
+    for name, params in (("final", engine.bin_trainer.params), ("last_good", engine.bin_trainer.last_good_params)):
+        tensors = {key: params[start:end].clone() for key, (start, end) in layout_names.items()}
+        save_file(tensors, folder / f"{name}.safetensors")

@@ -1,0 +1,135 @@
+"""What clients compute: decode the message, take a forward-gradient step on the bin's mini-batch, encode the update.
+
+Runs in compute threads. The only state is what a client would hold on its device: the last weights that it received,
+and the last aggregate if guided directions need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from fluxctl import wall
+from fluxctl.data.partition import Shards
+from fluxctl.engine.messages import StepReport, Train
+from fluxctl.engine.payload import Payload, Vector, decode, encode
+from fluxctl.engine.trainer import StepOutput
+from fluxctl.errors import InvariantError
+from fluxctl.learn.learner import StepRequest, StepResult
+from fluxctl.types import NS_PER_S, ClientId, PayloadKind
+from fluxctl.world.seeds import stream
+
+
+class StepLearner(Protocol):
+    """The part of a learner that clients use."""
+
+    def step(self, request: StepRequest) -> StepResult:
+        """Estimate the gradient of one mini-batch."""
+        ...
+
+
+class InjectedFaultError(RuntimeError):
+    """Raised on request of ``engine.fault_client``, to see what the engine makes of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldModel:
+    """What a client keeps between tasks: weights, and the last aggregate when it was sent, shape ``(d,)`` each."""
+
+    version: int
+    params: Tensor
+    guide: Tensor | None
+
+
+class ClientWorkload:
+    """Steps of all clients.
+
+    Args:
+        learner: Model and estimator.
+        shards: Which samples belong to which client.
+        seed: The run's seed.
+        fault_client: Client that raises instead of training, for testing; None = nobody.
+    """
+
+    def __init__(self, learner: StepLearner, shards: Shards, seed: int, fault_client: int | None = None) -> None:
+        self._learner = learner
+        self._shards = shards
+        self._seed = seed
+        self._fault_client = fault_client
+        self._held: dict[ClientId, HeldModel] = {}  # a client has one task at a time, so its entry has one writer
+        self._bins: dict[ClientId, tuple[tuple[int, ...], ...]] = {}
+
+    def step(self, task: Train) -> StepOutput:
+        """Do one local step.
+
+        Raises:
+            InvariantError: If the client is told to keep going with weights that it does not have.
+        """
+        if task.client == self._fault_client:
+            raise InjectedFaultError(f"client {task.client} was told to fail (engine.fault_client)")
+        wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
+        model = self._receive(task, decode(task.payload))
+        cpu_fetched = wall.thread_cpu_ns()
+        samples = self._samples(task.client, task.bin)
+        keyed = stream(
+            self._seed,
+            "tangent",
+            client=task.client,
+            version=task.version,
+            iteration=task.iteration,
+            attempt=task.attempt,
+        )
+        cpu_prepared = wall.thread_cpu_ns()
+        result = self._learner.step(StepRequest(params=model.params, samples=samples, stream=keyed, guide=model.guide))
+        cpu_trained = wall.thread_cpu_ns()
+        gradient: Vector = result.gradient.numpy()
+        data = encode(
+            Payload(
+                PayloadKind.GRADIENT,
+                task.version,
+                task.bin,
+                task.iteration,
+                (gradient,),
+                result.loss,
+                result.stat_utility,
+                result.num_samples,
+            )
+        )
+        cpu_encoded = wall.thread_cpu_ns()
+        report = StepReport(
+            forward_passes=result.forward_passes,
+            num_directions=result.num_directions,
+            jvp=result.jvps[result.winner],
+            phases_s={
+                "fetch_s": (cpu_fetched - cpu_start) / NS_PER_S,
+                "pre_train_s": (cpu_prepared - cpu_fetched) / NS_PER_S,
+                "to_device_s": 0.0,  # compute is on the host that holds the data
+                "train_s": (cpu_trained - cpu_prepared) / NS_PER_S,
+                "from_device_s": 0.0,
+                "post_train_s": (cpu_encoded - cpu_trained) / NS_PER_S,
+            },
+            compute_wall_s=(wall.monotonic_ns() - wall_start) / NS_PER_S,
+        )
+        return StepOutput(data, report)
+
+    def _receive(self, task: Train, payload: Payload) -> HeldModel:
+        if payload.kind is PayloadKind.KEEP_GOING:
+            held = self._held.get(task.client)
+            if held is None or held.version != task.version:
+                has = "none" if held is None else f"version {held.version}"
+                raise InvariantError(f"client {task.client} must keep going with version {task.version}, but has {has}")
+            return held
+        tensors = [torch.from_numpy(vector.copy()) for vector in payload.vectors]
+        model = HeldModel(task.version, tensors[0], tensors[1] if len(tensors) > 1 else None)
+        self._held[task.client] = model
+        return model
+
+    def _samples(self, client: ClientId, bin_index: int) -> tuple[int, ...]:
+        bins = self._bins.get(client)
+        if bins is None:
+            bins = self._shards.bins(client)
+            self._bins[client] = bins
+        return bins[bin_index % len(bins)]

@@ -1,0 +1,103 @@
+"""Directional derivatives of the loss without a backward pass.
+
+An estimator takes a function from :class:`~fluxctl.learn.points.Points` to per-text losses and evaluates all
+directions of a step in one call. Each point's loss depends on its own parameter vector only, so one batched call
+(and, for forward-mode AD, one tangent per row) gives all derivatives.
+
+A *pass* is one evaluation of the mini-batch's loss at one parameter vector. A forward-mode pass carries a tangent
+through every operation, about twice the arithmetic, and counts as two, so that the estimators' costs compare.
+
+Non-finite losses are returned, not raised: a learning rate that is far too high must end a run as DIVERGED, decided
+by the engine's guard, and not as a crashed trainer.
+
+Source:
+    Baydin et al., Gradients without Backpropagation, 2022, arXiv:2202.08587 (forward gradients); Malladi et al.,
+    Fine-Tuning Language Models with Just Forward Passes, NeurIPS 2023, arXiv:2305.17333 (central differences).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import torch
+import torch.autograd.forward_ad as fwd
+from torch import Tensor
+
+from fluxctl.learn.points import Points
+
+#: Maps R points to losses in nats, shape ``(R, num_samples)``.
+LossFn: TypeAlias = Callable[[Points], Tensor]
+
+#: The one level of torch's forward-mode AD.
+_LEVEL: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Derivatives:
+    """What one estimator call found.
+
+    Attributes:
+        jvps: Derivative of the mean loss along each direction, shape ``(P,)``, float64; may hold nan or inf.
+        sample_losses: Loss of each text at theta in nats, shape ``(num_samples,)``, float64. Central differences never
+            evaluate theta: theirs is the mean over all points, which is exact up to h^2.
+    """
+
+    jvps: Tensor
+    sample_losses: Tensor
+
+
+#: ``(losses_at, basis, h)``: basis is theta followed by P directions, shape ``(1 + P, d)``.
+Estimator: TypeAlias = Callable[[LossFn, Tensor, float], Derivatives]
+
+
+def central_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
+    """``(f(theta + h v) - f(theta - h v)) / 2h``: two passes a direction, error O(h^2)."""
+    with torch.inference_mode():
+        losses = losses_at(Points(basis, (step_size, -step_size)))
+        ahead, behind = losses.mean(dim=1, dtype=torch.float64).chunk(2)
+        return Derivatives((ahead - behind) / (2 * step_size), losses.mean(dim=0, dtype=torch.float64))
+
+
+def forward_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
+    """``(f(theta + h v) - f(theta)) / h``: P + 1 passes for P directions, error O(h)."""
+    with torch.inference_mode():
+        losses = losses_at(Points(basis, (step_size,), with_base=True))
+        means = losses.mean(dim=1, dtype=torch.float64)
+        return Derivatives((means[1:] - means[0]) / step_size, losses[0].double())
+
+
+def jvp(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:  # noqa: ARG001
+    """Forward-mode AD: exact derivatives, one dual pass (= two passes) a direction.
+
+    torch keeps the level of forward-mode AD in process-wide state, and steps run in several threads: the level is
+    opened once and stays open, since closing it would drop the tangents of other threads' steps.
+    """
+    _open_level()
+    with torch.no_grad():
+        theta = basis[:1].expand(len(basis) - 1, -1).contiguous()
+        losses = losses_at(Points(fwd.make_dual(theta, basis[1:], level=_LEVEL)))  # type: ignore[no-untyped-call]
+        primal, tangent = fwd.unpack_dual(losses, level=_LEVEL)  # type: ignore[no-untyped-call]
+        if tangent is None:
+            raise RuntimeError("the loss does not depend on the parameters")
+        return Derivatives(tangent.mean(dim=1, dtype=torch.float64), primal[0].double())
+
+
+def _open_level() -> None:
+    try:
+        fwd.enter_dual_level()  # type: ignore[no-untyped-call]
+    except RuntimeError:  # "nested": it is open already
+        return
+
+
+ESTIMATORS: Final[dict[str, Estimator]] = {
+    "central_difference": central_difference,
+    "forward_difference": forward_difference,
+    "jvp": jvp,
+}
+
+
+def passes_for(estimator: str, num_directions: int) -> int:
+    """Forward passes that an estimator spends on P directions."""
+    return num_directions + 1 if estimator == "forward_difference" else 2 * num_directions

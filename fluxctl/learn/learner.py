@@ -1,0 +1,97 @@
+"""The learner: cached features, the suffix and a step's settings behind three pure calls.
+
+The engine knows nothing of torch models; it asks for initial parameters, steps and evaluations. A step may run in
+several threads at once: nothing is shared but a cache of prepared mini-batches, whose entries are equal whoever makes
+them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from fluxctl.config.model import StepConfig
+from fluxctl.learn.evaluate import Evaluation, evaluate
+from fluxctl.learn.features import FeatureSet
+from fluxctl.learn.layout import ParamLayout, ParamSpec
+from fluxctl.learn.local_step import StepRequest, StepResult, local_step, passes_per_step
+from fluxctl.learn.split import Batch, Suffix
+from fluxctl.world.seeds import stream
+
+__all__ = ["Evaluation", "Learner", "StepRequest", "StepResult", "passes_per_step"]
+
+#: Standard deviation of initial weights, BERT's own.
+_INIT_STD = 0.02
+#: Feature rows of one evaluation piece: with the weights, what fits a core's own cache.
+_EVAL_ROWS = 256
+#: Prepared mini-batches are kept up to this; beyond it they are prepared again for each step.
+_CACHE_BYTES = 1 << 30
+
+
+class Learner:
+    """Trains and evaluates parameter vectors on cached features.
+
+    Args:
+        suffix: The part of the model that training runs.
+        train: Features and labels of all clients' texts.
+        test: Features and labels of the test set.
+        step: What a client does with a mini-batch.
+    """
+
+    def __init__(self, suffix: Suffix, train: FeatureSet, test: FeatureSet, step: StepConfig) -> None:
+        self.layout: ParamLayout = suffix.layout
+        self._suffix = suffix
+        self._train = train
+        self._test = test
+        self._step = step
+        self._batches: dict[tuple[int, ...], Batch] = {}
+        self._batch_bytes = 0
+
+    def initial_params(self, seed: int) -> Tensor:
+        """The model that every run of a seed starts from, shape ``(d,)``, float32.
+
+        Weights are N(0, 0.02), except that up-projections and all biases are 0: every adapter starts as the identity.
+        """
+        params = torch.zeros(self.layout.num_params)
+        source = stream(seed, "init")
+        for draw, spec in enumerate(self.layout.specs):
+            if _starts_random(spec):
+                params[spec.span] = torch.from_numpy(source.normals(spec.size, draw)) * _INIT_STD
+        return params
+
+    def step(self, request: StepRequest) -> StepResult:
+        """Run one client's task; see :func:`~fluxctl.learn.local_step.local_step`."""
+        return local_step(request, self._batch(request.samples), self._suffix, self._step)
+
+    def evaluate(self, params: Tensor) -> Evaluation:
+        """Accuracy, loss and Matthews correlation on the test set, for parameters of shape ``(d,)``."""
+        return evaluate(self._suffix, params, self._test_batches)
+
+    def _batch(self, samples: tuple[int, ...]) -> Batch:
+        batch = self._batches.get(samples)
+        if batch is None:
+            batch = self._suffix.batch(*self._train.gather(samples))
+            if self._batch_bytes < _CACHE_BYTES:
+                self._batches[samples] = batch
+                self._batch_bytes += batch.num_bytes
+        return batch
+
+    @cached_property
+    def _test_batches(self) -> list[Batch]:
+        batches: list[Batch] = []
+        piece: list[int] = []
+        rows = 0
+        for sample, length in enumerate(self._test.offsets.diff().tolist()):
+            if piece and rows + length > _EVAL_ROWS:
+                batches.append(self._suffix.batch(*self._test.gather(piece)))
+                piece, rows = [], 0
+            piece.append(sample)
+            rows += length
+        batches.append(self._suffix.batch(*self._test.gather(piece)))
+        return batches
+
+
+def _starts_random(spec: ParamSpec) -> bool:
+    return spec.name.endswith(".weight") and not spec.name.endswith(".up.weight")

@@ -1,0 +1,66 @@
+"""The parameter vectors that one step evaluates, kept as few basis vectors.
+
+A finite difference asks for the loss at ``theta + h v_p`` and ``theta - h v_p``: 2P vectors in a space that P + 1
+vectors span. Any *linear* image of the parameters therefore needs to be computed on the P + 1 basis rows only, and is
+combined afterwards: the widest matrix products of a step are halved. Non-linear operations take the combined values.
+The loss that comes out is the loss at exactly those 2P points; only the order of rounding differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """``R`` parameter vectors.
+
+    Without ``scales`` the points are the basis rows themselves. With them, row 0 of the basis is ``theta`` and the
+    others are directions: the points are ``theta`` (if ``with_base``), then ``theta + c v_p`` for every ``p``, for
+    each ``c`` in turn.
+
+    Attributes:
+        basis: Shape ``(S, d)``.
+        scales: Multiples ``c`` of the directions; empty = the basis rows are the points.
+        with_base: Whether ``theta`` itself is the first point.
+    """
+
+    basis: Tensor
+    scales: tuple[float, ...] = ()
+    with_base: bool = False
+
+    @property
+    def num_points(self) -> int:
+        """How many parameter vectors these are, R."""
+        rows = self.basis.shape[0]
+        return (rows - 1) * len(self.scales) + self.with_base if self.scales else rows
+
+    def expand(self, image: Tensor) -> Tensor:
+        """Combine a linear image of the basis into its values at the points.
+
+        Args:
+            image: Shape ``(S, ...)``, linear in the basis rows.
+
+        Returns:
+            Shape ``(R, ...)``; ``image`` itself when the basis rows are the points.
+        """
+        if not self.scales:
+            return image
+        theta, directions = image[:1], image[1:]
+        num = directions.shape[0]
+        out = image.new_empty((self.num_points, *image.shape[1:]))
+        start = 0
+        if self.with_base:
+            out[0] = image[0]
+            start = 1
+        for scale in self.scales:
+            torch.add(theta, directions, alpha=scale, out=out[start : start + num])
+            start += num
+        return out
+
+    def expanded(self) -> Tensor:
+        """The points as plain vectors, shape ``(R, d)``."""
+        return self.expand(self.basis)

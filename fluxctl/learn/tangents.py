@@ -1,0 +1,58 @@
+"""Directions in parameter space: which v a step evaluates.
+
+Draw p of the step's stream is direction p, i.i.d. N(0, 1) per trainable element and not normalised. Nothing else is
+random in a step.
+
+Source:
+    Xu et al., FwdLLM: Efficient Federated Finetuning of Large Language Models with Perturbed Inferences, USENIX ATC
+    2024, arXiv:2308.13894 (candidates guided by the previous aggregate).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fluxctl.learn.layout import ParamLayout
+from fluxctl.world.seeds import Stream
+
+
+def draw_directions(num_params: int, num: int, source: Stream, *, spare_rows: int = 0) -> Tensor:
+    """Draw directions.
+
+    Args:
+        num_params: Length ``d`` of each.
+        num: How many, P.
+        source: Stream of the step; direction p is its draw p.
+        spare_rows: Uninitialised rows in front, for the caller to fill.
+
+    Returns:
+        Shape ``(spare_rows + P, d)``, float32.
+    """
+    rows = np.empty((spare_rows + num, num_params), dtype=np.float32)
+    for draw in range(num):
+        source.normals(num_params, draw, out=rows[spare_rows + draw])
+    return torch.from_numpy(rows)
+
+
+def guided_direction(candidates: Tensor, guide: Tensor, layout: ParamLayout) -> Tensor:
+    """Assemble, tensor by tensor, the candidate that points most along a guide.
+
+    Args:
+        candidates: Shape ``(num, d)``.
+        guide: The previous bin's aggregate, shape ``(d,)``. Where a tensor of it is zero (or not finite) candidate 0
+            is taken.
+        layout: Where the tensors are.
+
+    Returns:
+        Shape ``(d,)``; within each tensor a copy of the candidate with the largest cosine, ties to the lowest index.
+    """
+    direction = torch.empty_like(guide)
+    for spec in layout.specs:
+        part = candidates[:, spec.span]
+        # The guide's norm is common to all candidates and does not change which is largest.
+        cosine = torch.mv(part, guide[spec.span]) / torch.linalg.vector_norm(part, dim=1).clamp_min(1e-30)
+        # numpy's argmax promises the first of equal maxima, and the first nan.
+        direction[spec.span] = part[int(np.argmax(cosine.numpy()))]
+    return direction
