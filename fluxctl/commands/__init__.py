@@ -1,0 +1,1 @@
+"""One module per verb: parse, call, render; decisions are made elsewhere."""

@@ -290,7 +290,7 @@ class Config(Section):
     run_set: str = Field("adhoc", description="run set that this run belongs to")
     baseline: str = Field("custom", description="system under test")
     mode: ModeField = Field(Mode.SIM, description="real = wall clock, sim = virtual clock")
-    seed: int = Field(0, ge=0, description="seed of every keyed stream")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of every keyed stream")
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     partition: PartitionConfig = PartitionConfig()

@@ -115,12 +115,12 @@ class FeatureStore:
         path = self.path(key)
         try:
             return Lookup(_read(path, key))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Lookup(None)
         except (_DamagedError, OSError) as error:
             with contextlib.suppress(OSError):  # what cannot be removed is replaced, or reported again next time
                 path.unlink(missing_ok=True)
-            return Lookup(None, f"the cache entry {path} is damaged ({error}); it is computed anew")
+            return Lookup(None, f"the cache entry {path} cannot be used ({error}) and is computed anew")
 
     def save(self, key: str, arrays: Mapping[str, Array], meta: Mapping[str, Json]) -> str | None:
         """Write an entry in one step.

@@ -18,8 +18,8 @@ from fluxctl.world.seeds import stream
 
 NUM_COMMON_WORDS: Final = 60
 NUM_CLASS_WORDS: Final = 6
-CLASS_WORD_SHARE: Final = 0.6  # of a text's words
-SWAPPED_SHARE: Final = 0.4  # of the class words that come from any class instead: the task's noise
+CLASS_WORD_SHARE: Final = 0.5  # of a text's words
+SWAPPED_SHARE: Final = 0.3  # of the class words that come from any class instead: the task's noise
 MIN_WORDS: Final = 8
 MAX_WORDS: Final = 20
 _TRAIN_DRAW: Final = 0

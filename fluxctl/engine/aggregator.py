@@ -105,7 +105,7 @@ class Aggregator:
         self._clock.stop()
 
     def request_stop(self, reason: str) -> None:
-        """Ask for a clean end after the current cycle; callable from any thread."""
+        """Ask for a clean end before the next update; callable from any thread."""
         self._stop_reason = reason
 
     _stop_reason: str | None = None
@@ -114,12 +114,10 @@ class Aggregator:
         """Hold the first selection until enough trainers have registered."""
         needed = min(self._config.clients.min_clients or self._num_trainers, self._num_trainers)
         deadline = ns_from_s(self._config.engine.register_timeout_s * self._config.engine.wall_factor)
-        registered: set[int] = set()
+        registered = self._dispatcher.registered
         while len(registered) < needed:
             in_time = self._clock.wait(self._collector.inbox, deadline)
-            for registration in self._collector.receive():
-                registered.add(registration.trainer)
-                self._dispatcher.register(registration.trainer)
+            self._collector.receive()
             if not in_time and len(registered) < needed:
                 missing = sorted(set(range(self._num_trainers)) - registered)
                 raise RegistrationError(
@@ -135,6 +133,10 @@ class Aggregator:
             self.stop = StopDecision(Verdict.STARVED, "no client is left that could train", rule="starved")
             return
         self._close_cycle(Cycle(tuple(contributions), started_ns, started_wall_ns))
+        if self.stop is None:  # a run that has just ended by itself was not interrupted
+            self._heed_stop_request()
+
+    def _heed_stop_request(self) -> None:
         if self._stop_reason is not None:
             raise StopRequested(self._stop_reason)
 
@@ -142,6 +144,7 @@ class Aggregator:
         """Take updates in logical order until K count; fewer only when nobody is left to deliver one."""
         goal, contributions = self._config.aggregation.goal, list[Contribution]()
         while len(contributions) < goal:
+            self._heed_stop_request()
             arrival = self._collector.next(goal - len(contributions))
             if arrival is None:
                 if self._dispatcher.fill(self.logical_now, self.cadence, self._bin.model(self.cadence)):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from fluxctl import wall
 from fluxctl.engine.channel import Mailbox
 from fluxctl.errors import RunBrokeError
 from fluxctl.types import Ns
@@ -136,13 +137,18 @@ class Clock(ABC):
             BaseException: The first exception that left a participant's body, or :class:`DeadlockError`.
         """
         self._start()
-        for me in self._participants:
-            if me.thread is not None:
-                while me.thread.is_alive() and not self._stopped:
+        try:
+            for me in self._participants:
+                while me.thread is not None and me.thread.is_alive() and not self._stopped:
                     me.thread.join(TICK_S)  # short, so that the main thread keeps handling signals
                     on_tick()
-                if self._stopped:
-                    me.thread.join(JOIN_TIMEOUT_S)
+        except BaseException:  # from on_tick, or a second interrupt
+            self.stop()
+            raise
+        end_s = wall.monotonic_s() + JOIN_TIMEOUT_S  # for all of them together
+        for me in self._participants:
+            if me.thread is not None:
+                me.thread.join(max(0.0, end_s - wall.monotonic_s()))
         if self._failure is not None:
             raise self._failure
 

@@ -46,6 +46,7 @@ class Collector:
         inbox: The aggregator's mailbox.
         logical_order: False = hand out in the order of physical arrival.
         slack_ns: Longest wait beyond an update's due time.
+        register: Called with a trainer thread that has started.
         release: Called with a task id whose trainer thread is free again.
         overdue: Called with a dispatch whose slack has run out, before it is abandoned.
         fails_fast: Raise a trainer's failure as soon as it is known, instead of handing it out in order.
@@ -56,6 +57,7 @@ class Collector:
     inbox: Mailbox[ToAggregator]
     logical_order: bool
     slack_ns: Ns
+    register: Callable[[int], None]
     release: Callable[[int], None]
     overdue: Callable[[Flight], None]
     fails_fast: bool = True
@@ -82,28 +84,27 @@ class Collector:
             if client is not None and client in self._arrived:
                 self.ledger.take(client)
                 return self._arrived.pop(client)
-            missing = max(1, wanted - len(self._arrived))
+            # Never for more than can come, or the wait would last until its deadline.
+            missing = max(1, min(wanted - len(self._arrived), self.ledger.num_awaited))
             in_time = self.clock.wait(self.inbox, first.due_ns + self.slack_ns, at_least=missing)
             self.receive()
             if not in_time and first.client not in self._arrived and self.ledger.earliest() is first:
                 self.overdue(first)
                 self.ledger.abandon(first.client)
 
-    def receive(self) -> list[Register]:
-        """Take in all messages that have arrived; registrations are handed back.
+    def receive(self) -> None:
+        """Take in all messages that have arrived.
 
         Raises:
             StopRequested: If one of them asks the run to end.
         """
-        registrations: list[Register] = []
         for message in self.inbox.drain():
             if isinstance(message, StopRequest):
                 raise StopRequested(message.reason)
             if isinstance(message, Register):
-                registrations.append(message)
+                self.register(message.trainer)
             else:
                 self._accept(message)
-        return registrations
 
     def drop_surplus(self) -> list[Flight]:
         """Close everything still in flight, arrived or not: a barrier was reached without it."""

@@ -7,6 +7,7 @@ everything here works in commit order.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,7 +132,7 @@ class BinTrainer:
 
     def keep_if_good(self, evaluation: Evaluation) -> None:
         """Remember the best weights so far, so that a collapse later loses nothing."""
-        if evaluation.accuracy > self._best_accuracy and self.is_finite():
+        if evaluation.accuracy > self._best_accuracy and math.isfinite(evaluation.loss) and self.is_finite():
             self._best_accuracy = evaluation.accuracy
             self.last_good_params = self._params
 

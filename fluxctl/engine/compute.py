@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -50,14 +51,19 @@ class Job(Generic[R]):
             self._on_error()
 
     def cancel(self) -> bool:
-        """Keep the job from starting; False when it already has."""
-        return self.claim()
+        """Keep the job from starting; False when it already has. The result of a cancelled job is CancelledError."""
+        if not self.claim():
+            return False
+        self._error = CancelledError()
+        self._finished = True
+        self._done.release()
+        return True
 
     def result(self) -> R:
         """The result, computing it here if nobody has started to.
 
         Raises:
-            BaseException: Whatever the computation raised.
+            BaseException: Whatever the computation raised; CancelledError if it was cancelled.
         """
         if not self._finished:
             if self.claim():

@@ -74,6 +74,7 @@ class Dispatcher:
         selector: Who is asked.
         delays: Modelled durations.
         inboxes: Mailboxes of the trainer threads.
+        hire: Starts one more trainer thread, adds its mailbox, and returns its number; for when others are stuck.
         seed: The run's seed.
         concurrency: Most clients in flight, C.
         goal: Updates per cycle, K.
@@ -92,6 +93,7 @@ class Dispatcher:
     selector: Selector
     delays: ClientDelays
     inboxes: list[Mailbox[ToTrainer]]
+    hire: Callable[[], int]
     seed: int
     concurrency: int
     goal: int
@@ -105,6 +107,7 @@ class Dispatcher:
     on_dispatch: Callable[[DispatchRecord], None]
     num_selections: int = 0
     num_suppressed: int = 0
+    registered: set[int] = field(default_factory=set)  # trainer threads that have started
     _free: list[int] = field(default_factory=list)  # heap of trainer threads without work
     _working: dict[int, int] = field(default_factory=dict)  # task id -> trainer thread
     _has_version: dict[ClientId, int] = field(default_factory=dict)
@@ -119,8 +122,10 @@ class Dispatcher:
         self._everyone = set_fingerprint(iter(range(self.num_clients)))
 
     def register(self, trainer: int) -> None:
-        """A trainer thread is ready for work."""
-        heapq.heappush(self._free, trainer)
+        """A trainer thread is ready for work; one that was hired is known already."""
+        if trainer not in self.registered:
+            self.registered.add(trainer)
+            heapq.heappush(self._free, trainer)
 
     def release(self, task_id: int) -> None:
         """The thread that worked on ``task_id`` is free; unknown ids were released before."""
@@ -173,10 +178,18 @@ class Dispatcher:
             duration_ns=duration_ns,
             payload=data,
         )
-        trainer = heapq.heappop(self._free)
+        trainer = self._free_trainer()
         self._working[flight.task_id] = trainer
         self.on_dispatch(DispatchRecord(task, kind, _NUM_TENSORS[kind]))
         self.clock.put(self.inboxes[trainer], task)
+
+    def _free_trainer(self) -> int:
+        """A thread without work; a new one if all are busy, which takes an abandoned step that still runs."""
+        if self._free:
+            return heapq.heappop(self._free)
+        trainer = self.hire()
+        self.registered.add(trainer)
+        return trainer
 
     def cancel(self, flight: Flight) -> None:
         """Stop the work on a dispatch that was closed in the ledger."""

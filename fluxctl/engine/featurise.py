@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -57,10 +56,7 @@ def featurise(prefix: Prefix, tokens: Tokens, num_workers: int, progress: Progre
 
     num_done, total = 0, int(lengths.sum())
     progress("featurise tokens", 0, total)
-    with (
-        _one_core_per_thread(),
-        ThreadPoolExecutor(num_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
-    ):
+    with ThreadPoolExecutor(num_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         futures = [pool.submit(encode, batch) for batch in _batches(lengths)]
         try:
             for future in as_completed(futures):
@@ -78,17 +74,6 @@ def _batches(lengths: npt.NDArray[np.int64]) -> Iterator[list[int]]:
         texts: list[int] = np.flatnonzero(lengths == length).tolist()
         size = max(1, _TOKENS_PER_BATCH // length)
         yield from (texts[start : start + size] for start in range(0, len(texts), size))
-
-
-@contextmanager
-def _one_core_per_thread() -> Iterator[None]:
-    """Let torch use one core per calling thread, also in threads that start in here."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def num_cores() -> int:

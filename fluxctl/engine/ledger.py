@@ -36,6 +36,7 @@ class ClientState(StrEnum):
 
 
 _HOLDS_SLOT = frozenset({ClientState.COMPUTING, ClientState.WITHHELD, ClientState.RETURNED})
+_AWAITED = frozenset({ClientState.COMPUTING, ClientState.WITHHELD})
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ class Ledger:
         self._flights: dict[ClientId, Flight] = {}
         self._queue: list[tuple[Ns, Ns, ClientId, int]] = []  # logical order of what is in flight, lazily cleaned
         self._num_in_flight = 0
+        self._num_awaited = 0
         self._busy_hash = 0
         self.num_dispatched = 0
 
@@ -116,6 +118,11 @@ class Ledger:
     def num_in_flight(self) -> int:
         """Slots in use: dispatched and not yet committed, abandoned ones not counted."""
         return self._num_in_flight
+
+    @property
+    def num_awaited(self) -> int:
+        """Updates that hold a slot and have not arrived."""
+        return self._num_awaited
 
     @property
     def num_busy(self) -> int:
@@ -147,6 +154,7 @@ class Ledger:
         flight = Flight(client, self.num_dispatched, dispatch_ns, due_ns, duration_ns)
         self._flights[client] = flight
         self._num_in_flight += 1
+        self._num_awaited += 1
         self._busy_hash = (self._busy_hash + client_hash(client)) & _MASK
         self._push(flight)
         return flight
@@ -219,6 +227,7 @@ class Ledger:
         flight = self.flight(client)
         if flight.state not in allowed:
             raise InvariantError(f"client {client} cannot go from {flight.state} to {to}")
+        self._num_awaited += (to in _AWAITED) - (flight.state in _AWAITED)
         flight.state = to
         return flight
 

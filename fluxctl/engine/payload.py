@@ -22,6 +22,12 @@ _HEADER: Final = struct.Struct("<4sBBHqqqq")  # magic, kind, vectors, reserved, 
 _SCALARS: Final = struct.Struct("<ddq")  # loss, statistical utility, samples
 _MAGIC: Final = b"FXP1"
 _KINDS: Final = tuple(PayloadKind)
+_NUM_VECTORS: Final = {
+    PayloadKind.KEEP_GOING: 0,
+    PayloadKind.WEIGHTS: 1,
+    PayloadKind.WEIGHTS_AND_GRADIENT: 2,
+    PayloadKind.GRADIENT: 1,
+}
 
 
 class PayloadError(ValueError):
@@ -78,6 +84,8 @@ def decode(data: bytes) -> Payload:
     if magic != _MAGIC or kind_index >= len(_KINDS):
         raise PayloadError("not a fluxctl payload")
     kind = _KINDS[kind_index]
+    if num_vectors != _NUM_VECTORS[kind] or length < 0:
+        raise PayloadError(f"payload of kind {kind} claims {num_vectors} vectors of length {length}")
     body_end = _HEADER.size + 4 * length * num_vectors
     expected = body_end + (_SCALARS.size if kind is PayloadKind.GRADIENT else 0)
     if len(data) != expected:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,6 +70,9 @@ class Task:
 def prepare_task(config: Config, progress: Progress) -> Task:
     """Load or compute what a run needs.
 
+    From here on the process computes with one core per thread: sums come out differently on two, and whether features
+    were cached must not show in any number.
+
     Args:
         config: The run's config.
         progress: Called with what is being done, how much is done, and the total; from this thread only.
@@ -78,6 +82,7 @@ def prepare_task(config: Config, progress: Progress) -> Task:
         ConfigError: If the data cannot be dealt so that every client owns a text, or a request does not fit the model
             or data.
     """
+    torch.set_num_threads(1)
     corpus = load_corpus(config.data)
     shards = partition(
         corpus.train_labels,
@@ -136,12 +141,16 @@ class _Source:
         )
         found = self._load(key)
         if found is not None:
-            tensors, meta = found
-            return Suffix.from_state(tensors, meta), str(meta["split_point"])
+            try:
+                return _rebuilt(*found), str(found[1]["split_point"])
+            except (KeyError, TypeError, ValueError) as error:  # written by other code under the same version
+                self._report(
+                    f"the cache entry {self.store.path(key)} describes no model ({error}) and is computed anew"
+                )
         prefix, suffix = split_encoder(self._load_encoder())
         tensors, described = suffix.state()
         self._save(key, tensors, {**described, "split_point": prefix.split_point})
-        return suffix, prefix.split_point
+        return _rebuilt(tensors, described), prefix.split_point
 
     def features(self, split_point: str) -> tuple[Tensor, Tensor]:
         """Features of all texts, training texts first: values ``(total_rows, width)`` and offsets ``(n + 1,)``."""
@@ -185,17 +194,29 @@ class _Source:
     def _load(self, key: str) -> tuple[dict[str, Tensor], dict[str, Json]] | None:
         found = self.store.load(key)
         if found.problem is not None:
-            self.problems.append(found.problem)
-            self.status = "rebuilt"
+            self._report(found.problem)
         if found.entry is None:
             self.status = "miss" if self.status == "hit" else self.status
             return None
         return {name: torch.from_numpy(array) for name, array in found.entry.arrays.items()}, found.entry.meta
 
+    def _report(self, damage: str) -> None:
+        self.problems.append(damage)
+        self.status = "rebuilt"
+
     def _save(self, key: str, tensors: dict[str, Tensor], meta: dict[str, Json]) -> None:
         problem = self.store.save(key, {name: tensor.numpy() for name, tensor in tensors.items()}, meta)
         if problem is not None and problem not in self.problems:
             self.problems.append(problem)
+
+
+def _rebuilt(tensors: Mapping[str, Tensor], described: Mapping[str, Json]) -> Suffix:
+    """A suffix on memory of its own.
+
+    The cold and the warm path both end here. Copies are aligned alike, which matrix products may depend on in their
+    last bits, and no longer hold the language model's memory or the cache file.
+    """
+    return Suffix.from_state({name: tensor.clone() for name, tensor in tensors.items()}, described)
 
 
 def _split(corpus: Corpus, values: Tensor, offsets: Tensor) -> tuple[FeatureSet, FeatureSet]:

@@ -79,9 +79,11 @@ class Engine:
             self.clock.spawn(trainer.run, f"trainer-{trainer.index}", key=trainer.index)
         with self.executor:
             self.clock.run(on_tick)
-        if self.clock.unfinished():
-            raise RunBrokeError(f"threads did not end within 5 s of the stop: {', '.join(self.clock.unfinished())}")
-        assert self.aggregator.stop is not None
+        left = self.clock.unfinished()
+        if self.aggregator.stop is None:
+            raise RunBrokeError(f"threads did not end within 5 s of the stop: {', '.join(left)}")
+        if left:  # steps of lost clients; they change no result
+            self.recorder.note("threads_left", {"threads": left})
         return self.aggregator.stop
 
     def request_stop(self, reason: str) -> None:
@@ -109,15 +111,29 @@ def build_engine(
     recorder = Recorder(writer, config)
     num_trainers = config.aggregation.concurrency
     inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
-    dispatcher = _build_dispatcher(config, clock, ledger, inboxes, recorder, frozenset(shards.empty_clients))
-    slack_ns = ns_from_s(config.engine.reorder_slack_s or config.engine.abandon_after_s)
+    executor = LocalExecutor(_num_workers(config))
+    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
+
+    def new_trainer(index: int, box: Mailbox[ToTrainer]) -> Trainer:
+        return Trainer(index, clock, executor, work, box, inbox, _due_rule(config), fails_fast)
+
+    def hire() -> int:
+        index = len(inboxes)
+        inboxes.append(Mailbox[ToTrainer](f"trainer-{index}"))
+        clock.spawn(new_trainer(index, inboxes[index]).run, f"trainer-{index}", key=index)
+        return index
+
+    empty_clients = frozenset(shards.empty_clients)
+    dispatcher = _build_dispatcher(config, clock, ledger, inboxes, hire, recorder, empty_clients)
+    slack_ns = ns_from_s(config.engine.reorder_slack_s or config.engine.abandon_after_s)
     collector = Collector(
         clock=clock,
         ledger=ledger,
         inbox=inbox,
         logical_order=config.engine.commit_order == "logical",
         slack_ns=slack_ns,
+        register=dispatcher.register,
         release=dispatcher.release,
         overdue=lambda flight: recorder.overdue(flight, slack_ns),
         fails_fast=fails_fast,
@@ -138,12 +154,7 @@ def build_engine(
         bins_per_round=max(1, shards.max_bins),
         num_trainers=num_trainers,
     )
-    executor = LocalExecutor(_num_workers(config))
-    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
-    trainers = [
-        Trainer(index, clock, executor, work, box, inbox, _due_rule(config), fails_fast)
-        for index, box in enumerate(inboxes)
-    ]
+    trainers = [new_trainer(index, box) for index, box in enumerate(inboxes)]
     return Engine(clock, aggregator, trainers, inbox, executor, recorder, bin_trainer)
 
 
@@ -171,6 +182,7 @@ def _build_dispatcher(
     clock: Clock,
     ledger: Ledger,
     inboxes: list[Mailbox[ToTrainer]],
+    hire: Callable[[], int],
     recorder: Recorder,
     empty_clients: frozenset[int],
 ) -> Dispatcher:
@@ -181,6 +193,7 @@ def _build_dispatcher(
         selector=SELECTORS.build(config.selection.policy.name, config.selection.policy.params),
         delays=build_delays(config.delays, config.seed),
         inboxes=inboxes,
+        hire=hire,
         seed=config.seed,
         concurrency=config.aggregation.concurrency,
         goal=config.aggregation.goal,

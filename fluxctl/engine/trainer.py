@@ -40,6 +40,10 @@ class StepOutput:
 class Workload(Protocol):
     """What clients compute. Thread-safe; never called from the aggregator's thread."""
 
+    def receive(self, task: Train) -> None:
+        """Take in what was sent along, whether or not the step will run; quick, in the trainer's thread."""
+        ...
+
     def step(self, task: Train) -> StepOutput:
         """Do one local step."""
         ...
@@ -81,6 +85,7 @@ class Trainer:
             # Anything else here concerns a task that was delivered in the same instant; there is nothing left to stop.
 
     def _train(self, task: Train) -> None:
+        self.workload.receive(task)
         job = self.executor.submit(
             lambda: self.workload.step(task),
             task.earliest_due_ns,

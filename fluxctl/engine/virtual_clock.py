@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import os
+from contextlib import suppress
 from typing import TypeVar
 
 from fluxctl.engine.channel import Mailbox
@@ -79,19 +80,16 @@ class VirtualClock(Clock):
 
     def stop(self) -> None:
         """Wake everybody to unwind."""
-        if self._stopped:
-            return
         self._stopped = True
         for other in self._participants:
-            if other.gate.locked():
-                other.gate.release()
+            _wake(other)
 
     def _start(self) -> None:
-        if not self._participants:
+        if not self._participants or self._stopped:
             return
         first = self._next()
         assert first is not None
-        first.gate.release()
+        _wake(first)
 
     def _enter(self, me: Participant) -> None:
         super()._enter(me)
@@ -110,7 +108,7 @@ class VirtualClock(Clock):
             return
         successor = self._next()
         if successor is not None:
-            successor.gate.release()
+            _wake(successor)
         elif not all(other.finished for other in self._participants):
             self._fail(self._deadlock())
 
@@ -136,7 +134,7 @@ class VirtualClock(Clock):
             raise self._deadlock()
         if successor is not me:
             self.num_wakeups += 1
-            successor.gate.release()
+            _wake(successor)
             me.gate.acquire()
         if self._stopped:
             raise ClockStopped
@@ -149,3 +147,9 @@ class VirtualClock(Clock):
             f"({waiting})",
             hint="this is a fault of the engine or of a policy; please report it with the run folder",
         )
+
+
+def _wake(participant: Participant) -> None:
+    """Let a blocked participant run; one that a stop from another thread has woken already needs nothing."""
+    with suppress(RuntimeError):  # the gate is open
+        participant.gate.release()

@@ -60,7 +60,21 @@ class ClientWorkload:
         self._seed = seed
         self._fault_client = fault_client
         self._held: dict[ClientId, HeldModel] = {}  # a client has one task at a time, so its entry has one writer
+        self._latest: tuple[bytes, HeldModel | None] = (b"", None)
         self._bins: dict[ClientId, tuple[tuple[int, ...], ...]] = {}
+
+    def receive(self, task: Train) -> None:
+        """Keep the weights that came with a task; a client has them even if its step is cancelled before it starts."""
+        data, model = self._latest
+        if task.payload is not data:  # all clients of a version are sent the same bytes
+            payload = decode(task.payload)
+            if payload.kind is PayloadKind.KEEP_GOING:
+                return
+            tensors = [torch.from_numpy(vector.copy()) for vector in payload.vectors]
+            model = HeldModel(payload.version, tensors[0], tensors[1] if len(tensors) > 1 else None)
+            self._latest = (task.payload, model)
+        assert model is not None
+        self._held[task.client] = model
 
     def step(self, task: Train) -> StepOutput:
         """Do one local step.
@@ -71,7 +85,7 @@ class ClientWorkload:
         if task.client == self._fault_client:
             raise InjectedFaultError(f"client {task.client} was told to fail (engine.fault_client)")
         wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
-        model = self._receive(task, decode(task.payload))
+        model = self._model(task)
         cpu_fetched = wall.thread_cpu_ns()
         samples = self._samples(task.client, task.bin)
         keyed = stream(
@@ -115,17 +129,12 @@ class ClientWorkload:
         )
         return StepOutput(data, report)
 
-    def _receive(self, task: Train, payload: Payload) -> HeldModel:
-        if payload.kind is PayloadKind.KEEP_GOING:
-            held = self._held.get(task.client)
-            if held is None or held.version != task.version:
-                has = "none" if held is None else f"version {held.version}"
-                raise InvariantError(f"client {task.client} must keep going with version {task.version}, but has {has}")
-            return held
-        tensors = [torch.from_numpy(vector.copy()) for vector in payload.vectors]
-        model = HeldModel(task.version, tensors[0], tensors[1] if len(tensors) > 1 else None)
-        self._held[task.client] = model
-        return model
+    def _model(self, task: Train) -> HeldModel:
+        held = self._held.get(task.client)
+        if held is None or held.version != task.version:
+            has = "none" if held is None else f"version {held.version}"
+            raise InvariantError(f"client {task.client} must train version {task.version}, but has {has}")
+        return held
 
     def _samples(self, client: ClientId, bin_index: int) -> tuple[int, ...]:
         bins = self._bins.get(client)

@@ -46,24 +46,26 @@ class AdapterTail:
             case _:
                 return None
 
-    def centre(self, total: Tensor) -> Tensor:
-        """Centre the cached sums in place.
+    def prepare(self, rows: Tensor) -> tuple[Flow, Tensor]:
+        """Centre a mini-batch's features, once for all passes on it.
 
         Args:
-            total: Feed-forward output plus residual, shape ``(num_tokens, width)``.
+            rows: Feed-forward outputs beside their sums with the residual, shape ``(num_tokens, 2 * width)``; changed
+                in place.
 
         Returns:
-            Squared norm of each centred row, shape ``(num_tokens,)``.
+            Feed-forward outputs and centred sums, views of ``rows``; and each token's ``|s|^2 / width + eps``.
         """
+        branch, total = rows[:, : self.adapter.width], rows[:, self.adapter.width :]
         total.sub_(total.mean(dim=1, keepdim=True))
-        return total.square().sum(dim=1)
+        return Flow(branch, total), total.square().mean(dim=1).add_(self.norm.eps)
 
-    def logits(self, flow: Flow, squares: Tensor, points: Points, packing: Packing) -> Tensor:
+    def logits(self, flow: Flow, variances: Tensor, points: Points, packing: Packing) -> Tensor:
         """Evaluate all points.
 
         Args:
             flow: Feed-forward outputs and centred sums, shape ``(num_tokens, width)`` each.
-            squares: Squared norms of the centred sums, shape ``(num_tokens,)``.
+            variances: ``|s|^2 / width + eps`` of the centred sums, shape ``(num_tokens,)``.
             points: R parameter vectors.
             packing: Which token belongs to which text.
 
@@ -73,25 +75,26 @@ class AdapterTail:
         branch, total = flow
         if total is None:
             raise ValueError("the closed form starts at a feed-forward output")
-        num_rows, width, dim = len(points.basis), self.adapter.width, self.adapter.dim
+        num_rows, width, dim, num_tokens = len(points.basis), self.adapter.width, self.adapter.dim, len(branch)
 
         weight, bias = self.adapter.down(points.basis)
-        down = torch.mm(weight.reshape(-1, width), branch.t()).view(num_rows, dim, -1)
-        hidden = F.gelu(points.expand(down.add_(bias.unsqueeze(2))))
+        down = torch.mm(weight.reshape(-1, width), branch.t()).view(num_rows, dim, num_tokens)
+        hidden = F.silu(points.expand(down.add_(bias.unsqueeze(2))))
         hidden = F.pad(hidden, (0, 0, 0, 1), value=1.0)  # a row of ones meets the up-projection's bias
 
         up = self.adapter.up(points.basis)
         up = up - up.mean(dim=2, keepdim=True)
-        cross = points.expand(torch.mm(up.view(-1, width), total.t()).view(num_rows, dim + 1, -1))
+        cross = points.expand(torch.mm(up.view(-1, width), total.t()).view(num_rows, dim + 1, num_tokens))
         up = points.expand(up)
 
         gram = torch.bmm(up, up.mT)
-        power = (torch.baddbmm(cross, gram, hidden, beta=2.0) * hidden).sum(dim=1) + squares
+        extra = (torch.baddbmm(cross, gram, hidden, beta=2.0 / width, alpha=1.0 / width) * hidden).sum(dim=1)
         # Rounding must not turn a tiny variance negative; a nan passes through and ends the run as diverged.
-        scale = torch.rsqrt((power / width).clamp_min(0.0) + self.norm.eps)
+        scale = extra.add_(variances).clamp_min_(self.norm.eps).rsqrt_()
 
         weights = packing.average * scale.unsqueeze(1)
-        pooled = torch.baddbmm(torch.matmul(weights, total), torch.bmm(weights, hidden.mT), up)
+        pooled = torch.mm(weights.view(-1, num_tokens), total).view(len(up), -1, width)
+        pooled = torch.baddbmm(pooled, torch.bmm(weights, hidden.mT), up)
         pooled = torch.addcmul(self.norm.norm_bias, pooled, self.norm.norm_weight)
         pooled = F.layer_norm(pooled, (width,), eps=self.pool.eps)
         return self.head.apply(Flow(pooled), points, packing).value

@@ -25,6 +25,7 @@ import torch
 import torch.autograd.forward_ad as fwd
 from torch import Tensor
 
+from fluxctl.learn.gate_stat import mean
 from fluxctl.learn.points import Points
 
 #: Maps R points to losses in nats, shape ``(R, num_samples)``.
@@ -36,16 +37,16 @@ _LEVEL: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """What one estimator call found.
+    """What one estimator call found; values may be nan or inf.
 
     Attributes:
-        jvps: Derivative of the mean loss along each direction, shape ``(P,)``, float64; may hold nan or inf.
-        sample_losses: Loss of each text at theta in nats, shape ``(num_samples,)``, float64. Central differences never
-            evaluate theta: theirs is the mean over all points, which is exact up to h^2.
+        jvps: Derivative of the mean loss along each of the P directions.
+        sample_losses: Loss of each text at theta in nats. Central differences never evaluate theta: theirs is the mean
+            over all points, which is exact up to h^2.
     """
 
-    jvps: Tensor
-    sample_losses: Tensor
+    jvps: tuple[float, ...]
+    sample_losses: tuple[float, ...]
 
 
 #: ``(losses_at, basis, h)``: basis is theta followed by P directions, shape ``(1 + P, d)``.
@@ -55,17 +56,19 @@ Estimator: TypeAlias = Callable[[LossFn, Tensor, float], Derivatives]
 def central_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
     """``(f(theta + h v) - f(theta - h v)) / 2h``: two passes a direction, error O(h^2)."""
     with torch.inference_mode():
-        losses = losses_at(Points(basis, (step_size, -step_size)))
-        ahead, behind = losses.mean(dim=1, dtype=torch.float64).chunk(2)
-        return Derivatives((ahead - behind) / (2 * step_size), losses.mean(dim=0, dtype=torch.float64))
+        losses = losses_at(Points(basis, torch.tensor((step_size, -step_size)))).tolist()
+    num = len(losses) // 2
+    ahead, behind = map(mean, losses[:num]), map(mean, losses[num:])
+    jvps = tuple((plus - minus) / (2 * step_size) for plus, minus in zip(ahead, behind, strict=True))
+    return Derivatives(jvps, tuple(map(mean, zip(*losses, strict=True))))
 
 
 def forward_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
     """``(f(theta + h v) - f(theta)) / h``: P + 1 passes for P directions, error O(h)."""
     with torch.inference_mode():
-        losses = losses_at(Points(basis, (step_size,), with_base=True))
-        means = losses.mean(dim=1, dtype=torch.float64)
-        return Derivatives((means[1:] - means[0]) / step_size, losses[0].double())
+        losses = losses_at(Points(basis, torch.tensor((step_size,)), with_base=True)).tolist()
+    base = mean(losses[0])
+    return Derivatives(tuple((mean(row) - base) / step_size for row in losses[1:]), tuple(losses[0]))
 
 
 def jvp(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:  # noqa: ARG001
@@ -77,11 +80,9 @@ def jvp(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:  # n
     _open_level()
     with torch.no_grad():
         theta = basis[:1].expand(len(basis) - 1, -1).contiguous()
-        losses = losses_at(Points(fwd.make_dual(theta, basis[1:], level=_LEVEL)))  # type: ignore[no-untyped-call]
-        primal, tangent = fwd.unpack_dual(losses, level=_LEVEL)  # type: ignore[no-untyped-call]
-        if tangent is None:
-            raise RuntimeError("the loss does not depend on the parameters")
-        return Derivatives(tangent.mean(dim=1, dtype=torch.float64), primal[0].double())
+        dual = fwd.make_dual(theta, basis[1:], level=_LEVEL)  # type: ignore[no-untyped-call]
+        losses, tangents = fwd.unpack_dual(losses_at(Points(dual)), level=_LEVEL)  # type: ignore[no-untyped-call]
+    return Derivatives(tuple(map(mean, tangents.tolist())), tuple(losses[0].tolist()))
 
 
 def _open_level() -> None:

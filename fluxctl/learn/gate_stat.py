@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import fsum, sqrt
+
 import torch
 from torch import Tensor
 
@@ -29,13 +32,21 @@ def split_half_variance(updates: Tensor) -> float | None:
     return float(difference.square().mean() / 2)
 
 
-def statistical_utility(sample_losses: Tensor) -> float:
+def mean(values: Sequence[float]) -> float:
+    """Mean in double precision, rounded once: the same in any order and on every version of Python.
+
+    Differences of O(1) losses at O(1e-3) need it. Non-finite values pass through.
+    """
+    return fsum(values) / len(values)
+
+
+def statistical_utility(sample_losses: Sequence[float]) -> float:
     """``|B| sqrt(mean of squared per-text losses)``.
 
     Args:
-        sample_losses: Shape ``(|B|,)``.
+        sample_losses: Loss of each text of the mini-batch, in nats.
 
     Source:
         Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021, arXiv:2010.06081.
     """
-    return len(sample_losses) * float(sample_losses.square().mean().sqrt())
+    return len(sample_losses) * sqrt(mean([loss * loss for loss in sample_losses]))

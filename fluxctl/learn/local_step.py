@@ -13,14 +13,16 @@ With ``fast_path`` off, the step also does what older scripts did: three log-onl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import torch
 from torch import Tensor
 
 from fluxctl.config.model import StepConfig
-from fluxctl.learn.forward_grad import ESTIMATORS, Derivatives, passes_for
-from fluxctl.learn.gate_stat import statistical_utility
+from fluxctl.learn.forward_grad import ESTIMATORS, passes_for
+from fluxctl.learn.gate_stat import mean, statistical_utility
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.points import Points
 from fluxctl.learn.split import Batch, Suffix
@@ -112,10 +114,10 @@ def local_step(request: StepRequest, batch: Batch, suffix: Suffix, step: StepCon
             estimator(losses_at, basis[[0, 1 + winner]], step.step_size)
 
     return StepResult(
-        gradient=_estimate(found, basis[1:], winner, step),
-        loss=float(found.sample_losses.mean()),
+        gradient=_estimate(basis, found.jvps, winner, step),
+        loss=mean(found.sample_losses),
         stat_utility=statistical_utility(found.sample_losses),
-        jvps=tuple(found.jvps.tolist()),
+        jvps=found.jvps,
         winner=winner,
         forward_passes=passes_per_step(step),
         num_directions=step.num_directions,
@@ -129,21 +131,16 @@ def _basis(request: StepRequest, layout: ParamLayout, step: StepConfig) -> Tenso
     if step.perturbation == "cosine_guided" and request.guide is not None:
         candidates = draw_directions(layout.num_params, step.num_candidates, request.stream)
         return torch.stack([request.params, guided_direction(candidates, request.guide, layout)])
-    basis = draw_directions(layout.num_params, step.num_directions, request.stream, spare_rows=1)
-    basis[0] = request.params
-    return basis
+    return draw_directions(layout.num_params, step.num_directions, request.stream, request.params)
 
 
-def _winner(jvps: Tensor) -> int:
+def _winner(jvps: Sequence[float]) -> int:
     """Largest ``|jvp|``, ties to the lowest index; the first non-finite one wins, so that divergence is seen."""
-    sizes = [abs(value) for value in jvps.tolist()]
-    for index, size in enumerate(sizes):
-        if not size < float("inf"):
-            return index
+    sizes = [abs(value) if isfinite(value) else inf for value in jvps]
     return sizes.index(max(sizes))
 
 
-def _estimate(found: Derivatives, directions: Tensor, winner: int, step: StepConfig) -> Tensor:
+def _estimate(basis: Tensor, jvps: Sequence[float], winner: int, step: StepConfig) -> Tensor:
     if step.perturbation == "average":
-        return torch.mv(directions.t(), found.jvps.to(torch.float32)).div_(len(directions))
-    return directions[winner] * float(found.jvps[winner])
+        return torch.mv(basis[1:].t(), torch.tensor(jvps)).div_(len(jvps))
+    return basis[1 + winner] * jvps[winner]

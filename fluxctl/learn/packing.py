@@ -45,16 +45,17 @@ class Packing:
     padding: Padding | None
 
     @classmethod
-    def of(cls, lengths: Sequence[int], *, attention: bool) -> Packing:
+    def of(cls, lengths: Sequence[int], *, attention: bool, spare: int = 0) -> Packing:
         """Pack texts of the given lengths.
 
         Args:
             lengths: Tokens of each text, all at least 1.
             attention: Whether padded rows will be needed.
+            spare: Rows behind the last token that belong to no text.
         """
         counts = torch.tensor(lengths, dtype=torch.int64)
         owner = torch.repeat_interleave(torch.arange(len(lengths)), counts)
-        average = torch.zeros(len(lengths), len(owner))
+        average = torch.zeros(len(lengths), len(owner) + spare)
         average[owner, torch.arange(len(owner))] = 1.0 / counts[owner].to(torch.float32)
         return cls(average, _padding(counts, owner) if attention else None)
 

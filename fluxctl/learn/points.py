@@ -19,24 +19,24 @@ class Points:
     """``R`` parameter vectors.
 
     Without ``scales`` the points are the basis rows themselves. With them, row 0 of the basis is ``theta`` and the
-    others are directions: the points are ``theta`` (if ``with_base``), then ``theta + c v_p`` for every ``p``, for
-    each ``c`` in turn.
+    others are directions: the points are ``theta`` (if ``with_base``), then ``theta + c v_p`` for every ``p``, for each
+    ``c`` in turn.
 
     Attributes:
         basis: Shape ``(S, d)``.
-        scales: Multiples ``c`` of the directions; empty = the basis rows are the points.
+        scales: Multiples ``c`` of the directions, shape ``(num_scales,)``; None = the basis rows are the points.
         with_base: Whether ``theta`` itself is the first point.
     """
 
     basis: Tensor
-    scales: tuple[float, ...] = ()
+    scales: Tensor | None = None
     with_base: bool = False
 
     @property
     def num_points(self) -> int:
         """How many parameter vectors these are, R."""
         rows = self.basis.shape[0]
-        return (rows - 1) * len(self.scales) + self.with_base if self.scales else rows
+        return rows if self.scales is None else (rows - 1) * len(self.scales) + self.with_base
 
     def expand(self, image: Tensor) -> Tensor:
         """Combine a linear image of the basis into its values at the points.
@@ -47,19 +47,11 @@ class Points:
         Returns:
             Shape ``(R, ...)``; ``image`` itself when the basis rows are the points.
         """
-        if not self.scales:
+        if self.scales is None:
             return image
-        theta, directions = image[:1], image[1:]
-        num = directions.shape[0]
-        out = image.new_empty((self.num_points, *image.shape[1:]))
-        start = 0
-        if self.with_base:
-            out[0] = image[0]
-            start = 1
-        for scale in self.scales:
-            torch.add(theta, directions, alpha=scale, out=out[start : start + num])
-            start += num
-        return out
+        factors = self.scales.view(-1, *[1] * image.dim())
+        moved = torch.addcmul(image[:1], factors, image[1:].unsqueeze(0)).flatten(0, 1)
+        return torch.cat([image[:1], moved]) if self.with_base else moved
 
     def expanded(self) -> Tensor:
         """The points as plain vectors, shape ``(R, d)``."""

@@ -145,7 +145,7 @@ class FeedForward(_Frozen):
 
 @dataclass(frozen=True)
 class Adapter:
-    """A trainable bottleneck on the feed-forward output: ``y + up(gelu(down(y)))``.
+    """A trainable bottleneck on the feed-forward output: ``y + up(silu(down(y)))``.
 
     Both weights are stored with the bottleneck as their first dimension, so that the weights of many parameter
     vectors fold into one tall matrix; the up-projection with its bias is one ``(dim + 1, width)`` matrix in the flat
@@ -159,7 +159,8 @@ class Adapter:
         dim: Bottleneck width r.
 
     Source:
-        Houlsby et al., Parameter-Efficient Transfer Learning for NLP, ICML 2019, arXiv:1902.00751.
+        Houlsby et al., Parameter-Efficient Transfer Learning for NLP, ICML 2019, arXiv:1902.00751; its common
+        implementations use this smooth activation, which finite differences need.
     """
 
     kind: ClassVar[str] = "adapter"
@@ -194,7 +195,7 @@ class Adapter:
         if flow.total is None:
             raise ValueError("an adapter follows a feed-forward stage")
         weight, bias = (points.expand(part) for part in self.down(points.basis))
-        hidden = F.gelu(torch.matmul(flow.value, weight.mT) + bias.unsqueeze(1))
+        hidden = F.silu(torch.matmul(flow.value, weight.mT) + bias.unsqueeze(1))
         up = points.expand(self.up(points.basis))
         delta = torch.matmul(hidden, up[:, :-1]) + up[:, -1:]
         return Flow(flow.value, flow.total + delta)
@@ -254,10 +255,14 @@ class Head:
 
     def apply(self, flow: Flow, points: Points, packing: Packing) -> Flow:  # noqa: ARG002
         """Run the stage: logits, shape ``(R, num_samples, labels)``."""
-        middle = self.start + self.labels * self.width
-        weight = points.basis[:, self.start : middle].view(-1, self.labels, self.width)
-        bias = points.basis[:, middle : middle + self.labels].unsqueeze(2)
+        rows = points.basis[:, self.start : self.start + self.labels * (self.width + 1)]
         if flow.value.dim() == 2:  # a shared input: logits are linear in the parameters
-            image = torch.mm(weight.reshape(-1, self.width), flow.value.t()).view(len(weight), self.labels, -1)
-            return Flow(points.expand(image + bias).mT)
-        return Flow(torch.baddbmm(points.expand(bias).mT, flow.value, points.expand(weight).mT))
+            weight, bias = self._parts(rows)
+            image = torch.mm(weight.reshape(-1, self.width), flow.value.t()).view(len(rows), self.labels, -1)
+            return Flow(points.expand(image.add_(bias.unsqueeze(2))).mT)
+        weight, bias = self._parts(points.expand(rows))
+        return Flow(torch.baddbmm(bias.unsqueeze(1), flow.value, weight.mT))
+
+    def _parts(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        weight = rows[:, : self.labels * self.width].view(-1, self.labels, self.width)
+        return weight, rows[:, self.labels * self.width :]

@@ -18,21 +18,24 @@ from fluxctl.learn.layout import ParamLayout
 from fluxctl.world.seeds import Stream
 
 
-def draw_directions(num_params: int, num: int, source: Stream, *, spare_rows: int = 0) -> Tensor:
+def draw_directions(num_params: int, num: int, source: Stream, base: Tensor | None = None) -> Tensor:
     """Draw directions.
 
     Args:
         num_params: Length ``d`` of each.
         num: How many, P.
         source: Stream of the step; direction p is its draw p.
-        spare_rows: Uninitialised rows in front, for the caller to fill.
+        base: Put in front of the directions if given, shape ``(d,)``.
 
     Returns:
-        Shape ``(spare_rows + P, d)``, float32.
+        Shape ``(P, d)``, or ``(1 + P, d)`` with a base; float32.
     """
-    rows = np.empty((spare_rows + num, num_params), dtype=np.float32)
+    first = 0 if base is None else 1
+    rows = np.empty((first + num, num_params), dtype=np.float32)
+    if base is not None:
+        rows[0] = base.numpy()
     for draw in range(num):
-        source.normals(num_params, draw, out=rows[spare_rows + draw])
+        source.normals(num_params, draw, out=rows[first + draw])
     return torch.from_numpy(rows)
 
 

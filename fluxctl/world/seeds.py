@@ -77,7 +77,7 @@ def stream(
     """Name a stream.
 
     Args:
-        seed: The run's seed.
+        seed: The run's seed, below 2**63.
         purpose: What the numbers are for, for example ``tangent`` or ``selection``.
         client: Client id, if the draw belongs to one.
         version: Model version, if the draw belongs to one.

@@ -136,7 +136,6 @@ def test_a_model_that_does_not_exist_is_named_with_the_nearest():
     assert caught.value.where == "model.name"
 
 
-@pytest.mark.feature("B20")
 def test_a_folder_is_hashed_over_weights_config_and_tokenizer(tmp_path):
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (tmp_path / name).write_text(name)

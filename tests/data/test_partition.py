@@ -147,7 +147,6 @@ def test_mini_batches_mix_a_clients_labels():
     assert np.mean(first_bins) > 3
 
 
-@pytest.mark.feature("A34")
 def test_a_million_clients_are_dealt_quickly():
     shards = deal(equal_labels(4, 100), num_clients=1_000_000)
     assert len(shards.empty_clients) == 999_600

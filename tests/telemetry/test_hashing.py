@@ -96,7 +96,7 @@ def test_exactly_the_changes_that_count_change_it(tmp_path_factory, leaf, value)
 
 
 def test_is_the_sha256_of_the_sorted_compact_lines(tmp_path):
-    """`sha256sum` over the two lines `{"event":"header","schema_version":1}` and `{"client":3,"event":"dispatch","t_ns":1}`."""
+    """Against `sha256sum` over the two lines, typed by hand with sorted keys and no identity."""
     events = [{"event": "header", "schema_version": 1, "identity": {}}, {"event": "dispatch", "t_ns": 1, "client": 3}]
     assert digest(tmp_path, events) == "34e8200a437279680290c4d912730d4ea6c41c8ad3a712c59e870d50a6ecf9a8"
 

@@ -1,4 +1,4 @@
-"""Reading whatever is there: torn lines, foreign NaN tokens, damage in the middle, and files that are something else."""
+"""Reading whatever is there: torn lines, NaN tokens of other writers, damage in the middle, files of another kind."""
 
 import json
 

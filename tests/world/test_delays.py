@@ -75,7 +75,6 @@ def test_a_duration_depends_on_seed_and_client_alone():
     assert len(set(asked.values())) > 10
 
 
-@pytest.mark.feature("A34")
 def test_clients_nobody_asks_for_cost_nothing():
     delays = build_delays(DelaysConfig(), 0)
     assert delays.duration_ns(999_999) >= 2 * NS_PER_S

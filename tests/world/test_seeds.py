@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from scipy import stats
 
+from fluxctl.config.model import Config
 from fluxctl.world.seeds import normal_table, stream
 
 KEY_PARTS = {"client": 3, "version": 4, "iteration": 5, "attempt": 6}
@@ -78,6 +80,12 @@ def test_a_shorter_draw_is_the_front_of_a_longer_one(short, more):
 @settings(max_examples=50)
 def test_any_seed_of_63_bits_is_accepted(seed):
     assert len(stream(seed, "x").normals(3)) == 3
+
+
+def test_a_seed_that_no_stream_can_hold_is_refused_by_the_config():
+    assert Config(seed=2**63 - 1).seed == 2**63 - 1
+    with pytest.raises(ValidationError):
+        Config(seed=2**63)
 
 
 def test_normals_fill_a_given_array():

@@ -57,10 +57,8 @@ class GradAware:
         return RateResult(rates, num_gated)
 
     def _alignment(self, cos: float | None) -> float:
-        floor = self.params.floor
-        if cos is None or cos >= floor:
-            return 1.0
-        return min(max((1.0 + cos) / (1.0 + floor), 0.0), 1.0)
+        """1 from the floor on and where there is nothing to compare with, down to 0 for the opposite direction."""
+        return 1.0 if cos is None else min(max((1.0 + cos) / (1.0 + self.params.floor), 0.0), 1.0)
 
     def _certainty(self, item: RateInput) -> float:
         if not self.params.inverse_variance or item.variance is None or math.isnan(item.variance):

@@ -13,12 +13,14 @@ from typing import Final, final
 
 import numpy as np
 
+from fluxctl.errors import InvariantError
 from fluxctl.policies.selectors.base import SELECTORS, Selection, SelectionView
 from fluxctl.registry import Params
 from fluxctl.types import ClientId
 from fluxctl.world.seeds import Stream
 
 _NO_STATE: Final[Mapping[str, float]] = {}
+_MAX_BATCHES: Final = 256  # a batch of at least two draws that hit with p >= 1/4: never needed by an honest view
 
 
 @SELECTORS.register("random")
@@ -50,10 +52,16 @@ class Random:
 
 
 def _by_rejection(view: SelectionView, num: int, generator: np.random.Generator) -> tuple[ClientId, ...]:
-    """Draw ids until ``num`` distinct eligible ones are found; uniform, because each draw is."""
+    """Draw ids until ``num`` distinct eligible ones are found; uniform, because each draw is.
+
+    Raises:
+        InvariantError: If the view promises more eligible clients than there are.
+    """
     chosen: dict[ClientId, None] = {}
-    while len(chosen) < num:
+    for _ in range(_MAX_BATCHES):
         for client in generator.integers(view.num_clients, size=2 * (num - len(chosen))).tolist():
             if len(chosen) < num and client not in chosen and view.is_eligible(client):
                 chosen[client] = None
-    return tuple(chosen)
+        if len(chosen) == num:
+            return tuple(chosen)
+    raise InvariantError(f"{view.num_eligible} of {view.num_clients} clients should be eligible; found {len(chosen)}")

@@ -151,18 +151,20 @@ class StopState:
 
     def update(self, point: EvalPoint) -> StopState:
         """Take in an evaluation; the first one should be of the untrained model, which the guard compares with."""
+        if self.decision is not None:
+            return self
         best = point if _is_better(point, self.best) else self.best
         view = StopView(self.conditions, point.bins, point.round, point.engine_s, point, best)
         return replace(self, last=point, best=best)._judge(view)
 
     def tick(self, engine_s: float) -> StopState:
         """Take in that engine time has passed without an evaluation; only budgets can end a run here."""
+        if self.decision is not None:
+            return self
         bins, rounds = (self.last.bins, self.last.round) if self.last is not None else (0, 0)
         return self._judge(StopView(self.conditions, bins, rounds, engine_s, None, self.best))
 
     def _judge(self, view: StopView) -> StopState:
-        if self.decision is not None:
-            return self
         memories, decision = dict(self.memories), None
         for rule in sorted(STOP_RULES.values(), key=_order):
             memories[rule.name], outcome = rule.function(memories.get(rule.name, {}), view)

@@ -24,7 +24,7 @@ def max_bins(memory: Memory, view: StopView) -> Outcome:
     limit = view.conditions.limits.max_bins
     if limit is None or view.bins < limit:
         return memory, None
-    return memory, _spent(view, f"{limit} bins are committed")
+    return memory, _spent(view, f"the bin budget ({limit}) is used up")
 
 
 @stop_rule("max_rounds", order=31)
@@ -33,7 +33,7 @@ def max_rounds(memory: Memory, view: StopView) -> Outcome:
     limit = view.conditions.limits.max_rounds
     if limit is None or view.rounds < limit:
         return memory, None
-    return memory, _spent(view, f"{limit} rounds are done")
+    return memory, _spent(view, f"the round budget ({limit}) is used up")
 
 
 @stop_rule("max_runtime", order=32)
@@ -41,4 +41,4 @@ def max_runtime(memory: Memory, view: StopView) -> Outcome:
     """End when the engine's clock reaches the budget."""
     if view.engine_s < view.conditions.budget_s:
         return memory, None
-    return memory, _spent(view, f"the budget of {view.conditions.budget_s:g} engine seconds is used up")
+    return memory, _spent(view, f"the engine-time budget ({view.conditions.budget_s:g} s) is used up")

@@ -1,0 +1,151 @@
+"""From what the user asked for to the runs that will happen; the printed plan and the runs are the same objects."""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fluxctl.config.choices import choice_check
+from fluxctl.config.fingerprint import Fingerprints, fingerprints
+from fluxctl.config.load import Resolved, load_layer, resolve
+from fluxctl.config.model import Config
+from fluxctl.config.override import Override, fixed, from_flag, overrides_of
+from fluxctl.config.presets import RunSet, load_baseline, load_run_set, preset_names
+from fluxctl.config.source import Node, read_text
+from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError
+from fluxctl.policies import REGISTRIES
+from fluxctl.types import Mode
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for.
+
+    Args:
+        run_set: Name or file of a run set; None = the file alone says what to run.
+        only: Baselines to run, of those in the run set; empty = all.
+        file: A part of a configuration over the run set.
+        sets: ``path=value`` texts.
+        flags: Values of flags, in order of precedence.
+        modes: Modes to run, ``both`` being two; empty = as configured.
+        seeds: Seeds to run; empty = as configured.
+        environ: Environment with ``FLUXCTL_SET_*``.
+    """
+
+    run_set: str | None = None
+    only: Sequence[str] = ()
+    file: Path | None = None
+    sets: Sequence[str] = ()
+    flags: Sequence[Override] = ()
+    modes: Sequence[Mode] = ()
+    seeds: Sequence[int] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self) -> list[Override]:
+        """Single values, lowest precedence first."""
+        return [*overrides_of(self.sets, self.environ), *self.flags]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run that will happen."""
+
+    resolved: Resolved
+    pair: str | None = None
+
+    @property
+    def config(self) -> Config:
+        """What it will do."""
+        return self.resolved.config
+
+    @property
+    def prints(self) -> Fingerprints:
+        """Its fingerprints."""
+        return fingerprints(self.config)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of one request, in order, with what they are for."""
+
+    run_set: RunSet | None
+    runs: tuple[PlannedRun, ...]
+
+
+def make_plan(request: Request) -> Plan:
+    """Resolve every run of a request.
+
+    Raises:
+        ConfigError: If any of it does not make sense.
+        UnknownNameError: If a preset does not exist.
+    """
+    run_set = load_run_set(request.run_set) if request.run_set is not None else None
+    file = load_layer(read_text(request.file)) if request.file is not None else None
+    if run_set is None and file is None and not request.only:
+        known = ", ".join(preset_names("run_sets"))
+        raise ConfigError("nothing to run: no --run-set, --only or --file", hint=f"run sets: {known}")
+    layers = {name: _layers(run_set, name, file) for name in _baselines(run_set, file, request.only)}
+    given = request.values()
+    modes: Sequence[Mode | None] = request.modes or (None,)
+    seeds: Sequence[int | None] = request.seeds or (None,)
+    runs = []
+    for seed in seeds:
+        for baseline in layers:
+            pair = secrets.token_hex(4) if len(modes) > 1 else None
+            for mode in modes:
+                overrides = [*given, *_identity(run_set, baseline, mode, seed)]
+                runs.append(PlannedRun(_resolve(layers[baseline], overrides, baseline), pair))
+    return Plan(run_set, tuple(runs))
+
+
+def _resolve(layers: Sequence[Node], overrides: Sequence[Override], baseline: str | None) -> Resolved:
+    try:
+        return resolve(layers, overrides, check=choice_check(REGISTRIES))
+    except ConfigProblemsError:
+        raise
+    except ConfigError as error:
+        # a flag that suits one system may not suit another
+        if baseline is not None and (error.where or "").startswith("--"):
+            raise ConfigError(f"{baseline}: {error.message}", hint=error.hint, where=error.where) from None
+        raise
+
+
+def _baselines(run_set: RunSet | None, file: Node | None, only: Sequence[str]) -> list[str | None]:
+    """Names in the order of the run set; None stands for a configuration without a preset."""
+    known = list(run_set.baselines) if run_set is not None else preset_names("baselines")
+    for name in only:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+            what = f"run set '{run_set.name}' has no baseline" if run_set is not None else "there is no baseline"
+            raise UnknownNameError(f"{what} '{name}'", where=f"--only {name}", hint=hint)
+    if only:
+        return [name for name in known if name in only]
+    if run_set is not None:
+        return list(run_set.baselines)
+    named = file.child("baseline") if file is not None else None
+    return [str(named.value) if named is not None and named.value in known else None]
+
+
+def _layers(run_set: RunSet | None, baseline: str | None, file: Node | None) -> list[Node]:
+    layers = [load_baseline(baseline).layer] if baseline is not None else []
+    if run_set is not None:
+        layers += run_set.layers(str(baseline))
+    return [*layers, file] if file is not None else layers
+
+
+def _identity(run_set: RunSet | None, baseline: str | None, mode: Mode | None, seed: int | None) -> list[Override]:
+    """What makes this run the one it is; nothing may override it."""
+    identity = []
+    if run_set is not None:
+        identity.append(fixed("run_set", run_set.name, "flag --run-set"))
+    if baseline is not None:
+        identity.append(fixed("baseline", baseline, f"run set {run_set.name}" if run_set else "flag --only"))
+    if mode is not None:
+        identity.append(from_flag("--mode", "mode", mode.value))
+    if seed is not None:
+        identity.append(from_flag("--seeds", "seed", seed))
+    return identity
