@@ -31,10 +31,10 @@ _MUST_BE: Final = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "finite_number": "a finite number",
-    "greater_than": "greater than {gt:g}",
-    "greater_than_equal": "at least {ge:g}",
-    "less_than": "less than {lt:g}",
-    "less_than_equal": "at most {le:g}",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
@@ -105,7 +105,10 @@ def _wrong_value(detail: ErrorDetails, tree: Node, model: type[BaseModel]) -> tu
     must_be = _MUST_BE.get(kind)
     if must_be is None:
         return node.place, problem_at(node.place, f"{name}: {detail['msg'].lower()}", _help(loc, model))
-    wanted = must_be.format(**detail.get("ctx", {}))
+    limits = {
+        name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in detail.get("ctx", {}).items()
+    }
+    wanted = must_be.format(**limits)
     given = detail["input"]
     message = f"{name} must be {wanted}, got {shown(node.plain()) if node.value is not None else 'nothing'}"
     return node.place, problem_at(node.place, message, _value_hint(kind, wanted, given, loc, model))

@@ -36,9 +36,14 @@ def scalar(value: Plain) -> str:
     if isinstance(value, str):
         if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
             return value
-        # JSON's escapes are YAML's, except that YAML wants one escape for a character outside the basic plane
-        return '"' + "".join(json.dumps(c)[1:-1] if c <= "\uffff" else f"\\U{ord(c):08X}" for c in value) + '"'
+        return '"' + "".join(map(_escaped, value)) + '"'
     return json.dumps(value)
+
+
+def _escaped(char: str) -> str:
+    if " " <= char <= "~":
+        return json.dumps(char)[1:-1]  # JSON's escapes of a quote and a backslash are YAML's
+    return f"\\u{ord(char):04X}" if char <= "\uffff" else f"\\U{ord(char):08X}"
 
 
 def one_line(text: str) -> str:

@@ -93,6 +93,8 @@ class VirtualClock(Clock):
 
     def _enter(self, me: Participant) -> None:
         super()._enter(me)
+        if self._stopped:
+            _wake(me)
         self._schedule(self._now, me)
 
     def _block_first(self, me: Participant) -> None:

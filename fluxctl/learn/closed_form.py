@@ -24,8 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fluxctl.learn.packing import Packing
+from fluxctl.learn.peft import Adapter, Head
 from fluxctl.learn.points import Points
-from fluxctl.learn.stages import Adapter, Flow, Head, OutputNorm, Pool, Stage
+from fluxctl.learn.stages import Flow, OutputNorm, Pool, Stage
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def evaluate(suffix: Suffix, params: Tensor, batches: Sequence[Batch]) -> Evalua
         params: Shape ``(d,)``.
         batches: The test set in pieces, each small enough for the processor's cache.
     """
-    points = Points(params.unsqueeze(0))
     with torch.inference_mode():
+        points = Points(params.clone().unsqueeze(0))  # into aligned memory, see the package docstring
         logits = torch.cat([suffix.logits(points, batch)[0] for batch in batches])
         labels = torch.cat([batch.labels for batch in batches])
         losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")

@@ -17,8 +17,11 @@ Source:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, TypeAlias
 
 import torch
@@ -56,7 +59,7 @@ Estimator: TypeAlias = Callable[[LossFn, Tensor, float], Derivatives]
 def central_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
     """``(f(theta + h v) - f(theta - h v)) / 2h``: two passes a direction, error O(h^2)."""
     with torch.inference_mode():
-        losses = losses_at(Points(basis, torch.tensor((step_size, -step_size)))).tolist()
+        losses = losses_at(Points.around(basis, (step_size, -step_size))).tolist()
     num = len(losses) // 2
     ahead, behind = map(mean, losses[:num]), map(mean, losses[num:])
     jvps = tuple((plus - minus) / (2 * step_size) for plus, minus in zip(ahead, behind, strict=True))
@@ -66,7 +69,7 @@ def central_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> De
 def forward_difference(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:
     """``(f(theta + h v) - f(theta)) / h``: P + 1 passes for P directions, error O(h)."""
     with torch.inference_mode():
-        losses = losses_at(Points(basis, torch.tensor((step_size,)), with_base=True)).tolist()
+        losses = losses_at(Points.around(basis, (step_size,), with_base=True)).tolist()
     base = mean(losses[0])
     return Derivatives(tuple((mean(row) - base) / step_size for row in losses[1:]), tuple(losses[0]))
 
@@ -85,11 +88,14 @@ def jvp(losses_at: LossFn, basis: Tensor, step_size: float) -> Derivatives:  # n
     return Derivatives(tuple(map(mean, tangents.tolist())), tuple(losses[0].tolist()))
 
 
+@cache
 def _open_level() -> None:
-    try:
+    with suppress(RuntimeError):  # "nested": another thread was first
         fwd.enter_dual_level()  # type: ignore[no-untyped-call]
-    except RuntimeError:  # "nested": it is open already
-        return
+    with warnings.catch_warnings():
+        # The first dual tensor of a process makes torch script its own derivative formulas, which it deprecates.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        fwd.make_dual(torch.zeros(1), torch.zeros(1), level=_LEVEL)  # type: ignore[no-untyped-call]
 
 
 ESTIMATORS: Final[dict[str, Estimator]] = {

@@ -1,13 +1,10 @@
-"""The language model as our own list of stages, with weights copied from a Hugging Face encoder.
+"""The language model as our own list of stages, from token ids to logits.
 
-BERT, RoBERTa and DistilBERT share one architecture (post-norm blocks) under different tensor names; a family is a
-table of names. ``transformers`` is imported only when a model folder is read. Dropout does not exist here: every pass
-of a finite difference must see the same function.
+Dropout does not exist here: every pass of a finite difference must see the same function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,100 +13,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fluxctl.config.model import ModelConfig
-from fluxctl.errors import AssetError, ConfigError
+from fluxctl.errors import AssetError
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.packing import Packing
+from fluxctl.learn.peft import Adapter, adapter_blocks, trainable_stages
 from fluxctl.learn.points import Points
-from fluxctl.learn.stages import ACTIVATIONS, Adapter, Attention, FeedForward, Flow, Head, OutputNorm, Pool, Stage
-from fluxctl.world.seeds import stream
+from fluxctl.learn.pretrained import FAMILIES, TINY, Architecture, Family, Weights, read_folder, tiny_weights
+from fluxctl.learn.stages import Attention, FeedForward, Flow, OutputNorm, Pool, Stage
 
-Weights = Mapping[str, Tensor]
+__all__ = ["TINY", "Embeddings", "Encoder", "build_encoder", "load_encoder", "tiny_weights"]
+
+#: Of the LayerNorm behind the pooling; torch's default.
 POOL_EPS: Final = 1e-5
-
-
-@dataclass(frozen=True)
-class Family:
-    """How one family of encoders names its tensors and reads its config.
-
-    Attributes:
-        block: Prefix of block ``{i}``.
-        query, key, value, attention_out, attention_norm, dense_in, dense_out, output_norm: Names within a block.
-        has_padded_positions: Positions start behind the padding index (RoBERTa).
-    """
-
-    block: str
-    query: str
-    key: str
-    value: str
-    attention_out: str
-    attention_norm: str
-    dense_in: str
-    dense_out: str
-    output_norm: str
-    has_padded_positions: bool = False
-
-
-_BERT_NAMES: Final = (
-    "encoder.layer.{i}.",
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.dense",
-    "output.dense",
-    "output.LayerNorm",
-)
-FAMILIES: Final[dict[str, Family]] = {
-    "bert": Family(*_BERT_NAMES),
-    "roberta": Family(*_BERT_NAMES, has_padded_positions=True),
-    "distilbert": Family(
-        "transformer.layer.{i}.",
-        "attention.q_lin",
-        "attention.k_lin",
-        "attention.v_lin",
-        "attention.out_lin",
-        "sa_layer_norm",
-        "ffn.lin1",
-        "ffn.lin2",
-        "output_layer_norm",
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Sizes of an encoder.
-
-    Attributes:
-        family: Key of :data:`FAMILIES`.
-        vocab: Number of token ids.
-        width: Hidden size.
-        blocks: Number of transformer blocks.
-        heads: Attention heads of a block.
-        inner: Width of the feed-forward layer.
-        positions: Longest text.
-        first_position: Position id of the first token.
-        activation: Key of ``ACTIVATIONS``.
-        eps: Of the LayerNorms.
-    """
-
-    family: str
-    vocab: int
-    width: int
-    blocks: int
-    heads: int
-    inner: int
-    positions: int
-    first_position: int = 0
-    activation: str = "gelu"
-    eps: float = 1e-12
-
-
-#: The random model of unit tests and of `--model tiny`: a BERT small enough to encode a thousand texts in a second.
-TINY: Final = Architecture(
-    family="bert", vocab=512, width=32, blocks=2, heads=2, inner=64, positions=512, activation="gelu"
-)
 
 
 @dataclass(frozen=True)
@@ -169,34 +84,6 @@ class Encoder:
         return flow.value
 
 
-def adapter_blocks(requested: tuple[int, ...], num_blocks: int) -> tuple[int, ...]:
-    """Resolve block numbers, negative ones from the last, into ascending order.
-
-    Raises:
-        ConfigError: If a block does not exist or is named twice.
-    """
-    outside = [block for block in requested if not -num_blocks <= block < num_blocks]
-    if outside:
-        raise ConfigError(
-            f"model.adapter_blocks names block {outside[0]}, but the model has {num_blocks} blocks",
-            hint=f"use 0 to {num_blocks - 1}, or -1 for the last",
-        )
-    resolved = tuple(sorted({block % num_blocks for block in requested}))
-    if len(resolved) != len(requested):
-        raise ConfigError("model.adapter_blocks names a block twice", hint=f"blocks once each: {list(resolved)}")
-    return resolved
-
-
-def trainable_stages(width: int, blocks: tuple[int, ...], dim: int, num_labels: int) -> tuple[dict[int, Adapter], Head]:
-    """The adapters by block, and the head, with their places in the flat vector."""
-    adapters: dict[int, Adapter] = {}
-    start = 0
-    for block in blocks:
-        adapters[block] = Adapter(f"block{block}.adapter_output", f"block{block}.adapter", start, width, dim)
-        start += sum(spec.size for spec in ParamLayout.of(adapters[block].shapes()).specs)
-    return adapters, Head("logits", start, width, num_labels)
-
-
 def build_encoder(arch: Architecture, weights: Weights, model: ModelConfig, num_labels: int) -> Encoder:
     """Assemble an encoder from tensors under their Hugging Face names."""
     names = FAMILIES[arch.family]
@@ -249,35 +136,6 @@ def _block(arch: Architecture, names: Family, weights: Weights, index: int, adap
     return [attention, feed_forward, *([adapter] if adapter else []), norm]
 
 
-def tiny_weights(arch: Architecture = TINY) -> dict[str, Tensor]:
-    """Random weights under their Hugging Face names: N(0, 0.1), LayerNorms near identity, the same on every machine."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (arch.vocab, arch.width),
-        "embeddings.position_embeddings.weight": (arch.positions, arch.width),
-        "embeddings.token_type_embeddings.weight": (2, arch.width),
-        "embeddings.LayerNorm.weight": (arch.width,),
-        "embeddings.LayerNorm.bias": (arch.width,),
-    }
-    names = FAMILIES[arch.family]
-    square, wide = (arch.width, arch.width), (arch.inner, arch.width)
-    layers = {
-        **dict.fromkeys((names.query, names.key, names.value, names.attention_out), square),
-        names.dense_in: wide,
-        names.dense_out: (arch.width, arch.inner),
-        **dict.fromkeys((names.attention_norm, names.output_norm), (arch.width,)),
-    }
-    for index in range(arch.blocks):
-        for layer, shape in layers.items():
-            name = names.block.format(i=index) + layer
-            shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
-    source = stream(0, "tiny-model")
-    weights: dict[str, Tensor] = {}
-    for draw, (name, shape) in enumerate(shapes.items()):
-        values = torch.from_numpy(source.normals(torch.Size(shape).numel(), draw)).view(shape) * 0.1
-        weights[name] = values + 1.0 if name.endswith(("LayerNorm.weight", "layer_norm.weight")) else values
-    return weights
-
-
 def load_encoder(model: ModelConfig, num_labels: int, folder: str | None) -> Encoder:
     """Build the encoder that ``model`` asks for.
 
@@ -296,56 +154,3 @@ def load_encoder(model: ModelConfig, num_labels: int, folder: str | None) -> Enc
         raise AssetError(f"model '{model.name}' needs a folder in Hugging Face layout", hint="or use the model 'tiny'")
     arch, weights = read_folder(folder)
     return build_encoder(arch, weights, model, num_labels)
-
-
-def read_folder(folder: str) -> tuple[Architecture, Weights]:
-    """Read an encoder from a folder in Hugging Face layout, in float32.
-
-    Raises:
-        AssetError: If transformers cannot load it.
-        ConfigError: If its family or activation is not supported.
-    """
-    from transformers import AutoConfig, AutoModel  # takes seconds; a warm run never gets here
-
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        arch = architecture_of(config.to_dict(), folder)
-        module = AutoModel.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager", local_files_only=True
-        )
-    except (OSError, ValueError) as error:
-        raise AssetError(f"cannot load a model from {folder}: {str(error).splitlines()[0]}", where=folder) from error
-    return arch, {name: tensor.detach() for name, tensor in module.eval().state_dict().items()}
-
-
-def architecture_of(config: Mapping[str, object], where: str | None = None) -> Architecture:
-    """Read the sizes from a Hugging Face config.
-
-    Raises:
-        ConfigError: If the family or activation is not supported.
-    """
-    family = str(config.get("model_type"))
-    if family not in FAMILIES:
-        known = ", ".join(sorted(FAMILIES))
-        raise ConfigError(f"models of type '{family}' are not supported", hint=f"supported: {known}", where=where)
-
-    def size(*keys: str) -> int:
-        return int(str(next(config[key] for key in keys if key in config)))
-
-    activation = str(config.get("hidden_act", config.get("activation")))
-    if activation not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise ConfigError(f"activation '{activation}' is not supported", hint=f"supported: {known}", where=where)
-    first = size("pad_token_id") + 1 if FAMILIES[family].has_padded_positions else 0
-    return Architecture(
-        family=family,
-        vocab=size("vocab_size"),
-        width=size("hidden_size", "dim"),
-        blocks=size("num_hidden_layers", "n_layers"),
-        heads=size("num_attention_heads", "n_heads"),
-        inner=size("intermediate_size", "hidden_dim"),
-        positions=size("max_position_embeddings") - first,
-        first_position=first,
-        activation=activation,
-        eps=float(str(config.get("layer_norm_eps", 1e-12))),
-    )

@@ -32,6 +32,13 @@ class Points:
     scales: Tensor | None = None
     with_base: bool = False
 
+    @classmethod
+    def around(cls, basis: Tensor, scales: tuple[float, ...], *, with_base: bool = False) -> Points:
+        """The points of a finite difference: theta is row 0 of the basis, directions are the others."""
+        points = cls(basis, torch.tensor(scales), with_base)
+        # A single direction gives as many points as basis rows: nothing is saved, so combine once and for all.
+        return cls(points.expanded()) if len(basis) == 2 else points
+
     @property
     def num_points(self) -> int:
         """How many parameter vectors these are, R."""

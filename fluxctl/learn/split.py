@@ -21,8 +21,9 @@ from fluxctl.learn.closed_form import AdapterTail
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.model import Embeddings, Encoder
 from fluxctl.learn.packing import Packing
+from fluxctl.learn.peft import Adapter, Head
 from fluxctl.learn.points import Points
-from fluxctl.learn.stages import Adapter, Attention, FeedForward, Flow, Head, OutputNorm, Pool, Stage
+from fluxctl.learn.stages import Attention, FeedForward, Flow, OutputNorm, Pool, Stage
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -31,7 +32,7 @@ _KINDS: Final[dict[str, type[Any]]] = {
 }
 #: Rows are filled up to a multiple of this: matrix products of odd sizes are up to a fifth slower.
 _ROW_MULTIPLE: Final = 16
-#: Parameter vectors that pass through a transformer block together: few enough that activations stay in the cache.
+#: Parameter vectors that pass through a transformer block together: bounds the memory of a step; more is not faster.
 _ROWS_PER_BLOCK: Final = 2
 
 

@@ -144,64 +144,6 @@ class FeedForward(_Frozen):
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """A trainable bottleneck on the feed-forward output: ``y + up(silu(down(y)))``.
-
-    Both weights are stored with the bottleneck as their first dimension, so that the weights of many parameter
-    vectors fold into one tall matrix; the up-projection with its bias is one ``(dim + 1, width)`` matrix in the flat
-    vector.
-
-    Attributes:
-        output: Name of the result.
-        prefix: Names the tensors, for example ``block5.adapter``.
-        start: Index of its first parameter in the flat vector.
-        width: Of the encoder.
-        dim: Bottleneck width r.
-
-    Source:
-        Houlsby et al., Parameter-Efficient Transfer Learning for NLP, ICML 2019, arXiv:1902.00751; its common
-        implementations use this smooth activation, which finite differences need.
-    """
-
-    kind: ClassVar[str] = "adapter"
-    output: str
-    prefix: str
-    start: int
-    width: int
-    dim: int
-
-    def shapes(self) -> Shapes:
-        """Names and shapes of its four tensors."""
-        return (
-            (f"{self.prefix}.down.weight", (self.dim, self.width)),
-            (f"{self.prefix}.down.bias", (self.dim,)),
-            (f"{self.prefix}.up.weight", (self.dim, self.width)),
-            (f"{self.prefix}.up.bias", (self.width,)),
-        )
-
-    def down(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Down-projections in parameter rows ``(S, d)``: views, shapes ``(S, dim, width)`` and ``(S, dim)``."""
-        middle = self.start + self.dim * self.width
-        weight = rows[:, self.start : middle].view(-1, self.dim, self.width)
-        return weight, rows[:, middle : middle + self.dim]
-
-    def up(self, rows: Tensor) -> Tensor:
-        """Up-projections in parameter rows ``(S, d)``, the bias as last row: a view, shape ``(S, dim + 1, width)``."""
-        start = self.start + self.dim * (self.width + 1)
-        return rows[:, start : start + (self.dim + 1) * self.width].view(-1, self.dim + 1, self.width)
-
-    def apply(self, flow: Flow, points: Points, packing: Packing) -> Flow:  # noqa: ARG002
-        """Run the stage."""
-        if flow.total is None:
-            raise ValueError("an adapter follows a feed-forward stage")
-        weight, bias = (points.expand(part) for part in self.down(points.basis))
-        hidden = F.silu(torch.matmul(flow.value, weight.mT) + bias.unsqueeze(1))
-        up = points.expand(self.up(points.basis))
-        delta = torch.matmul(hidden, up[:, :-1]) + up[:, -1:]
-        return Flow(flow.value, flow.total + delta)
-
-
-@dataclass(frozen=True)
 class OutputNorm(_Frozen):
     """The LayerNorm that closes a block."""
 
@@ -230,39 +172,3 @@ class Pool(_Frozen):
         """Run the stage."""
         pooled = torch.matmul(packing.average, flow.value)
         return Flow(F.layer_norm(pooled, pooled.shape[-1:], eps=self.eps))
-
-
-@dataclass(frozen=True)
-class Head:
-    """The trainable linear classifier.
-
-    Attributes:
-        output: Name of the result.
-        start: Index of its first parameter in the flat vector.
-        width: Of the encoder.
-        labels: Number of classes.
-    """
-
-    kind: ClassVar[str] = "head"
-    output: str
-    start: int
-    width: int
-    labels: int
-
-    def shapes(self) -> Shapes:
-        """Names and shapes of its two tensors."""
-        return (("head.weight", (self.labels, self.width)), ("head.bias", (self.labels,)))
-
-    def apply(self, flow: Flow, points: Points, packing: Packing) -> Flow:  # noqa: ARG002
-        """Run the stage: logits, shape ``(R, num_samples, labels)``."""
-        rows = points.basis[:, self.start : self.start + self.labels * (self.width + 1)]
-        if flow.value.dim() == 2:  # a shared input: logits are linear in the parameters
-            weight, bias = self._parts(rows)
-            image = torch.mm(weight.reshape(-1, self.width), flow.value.t()).view(len(rows), self.labels, -1)
-            return Flow(points.expand(image.add_(bias.unsqueeze(2))).mT)
-        weight, bias = self._parts(points.expand(rows))
-        return Flow(torch.baddbmm(bias.unsqueeze(1), flow.value, weight.mT))
-
-    def _parts(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        weight = rows[:, : self.labels * self.width].view(-1, self.labels, self.width)
-        return weight, rows[:, self.labels * self.width :]

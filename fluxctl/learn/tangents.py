@@ -31,12 +31,13 @@ def draw_directions(num_params: int, num: int, source: Stream, base: Tensor | No
         Shape ``(P, d)``, or ``(1 + P, d)`` with a base; float32.
     """
     first = 0 if base is None else 1
-    rows = np.empty((first + num, num_params), dtype=np.float32)
+    rows = torch.empty(first + num, num_params)  # torch's memory is aligned, numpy's need not be
+    values = rows.numpy()
     if base is not None:
-        rows[0] = base.numpy()
+        values[0] = base.numpy()
     for draw in range(num):
-        source.normals(num_params, draw, out=rows[first + draw])
-    return torch.from_numpy(rows)
+        source.normals(num_params, draw, out=values[first + draw])
+    return rows
 
 
 def guided_direction(candidates: Tensor, guide: Tensor, layout: ParamLayout) -> Tensor:
@@ -51,6 +52,7 @@ def guided_direction(candidates: Tensor, guide: Tensor, layout: ParamLayout) -> 
     Returns:
         Shape ``(d,)``; within each tensor a copy of the candidate with the largest cosine, ties to the lowest index.
     """
+    guide = guide.clone()  # into aligned memory, see the package docstring
     direction = torch.empty_like(guide)
     for spec in layout.specs:
         part = candidates[:, spec.span]

@@ -36,7 +36,7 @@ class AsyncOortParams(Params):
     round_threshold: float = Field(30.0, gt=0, le=100, description="percentile of known durations that is preferred")
     clip_percentile: float = Field(95.0, gt=0, le=100, description="utilities above this percentile count as it")
     speed_exponent: float = Field(2.0, ge=0, description="alpha: a slower client's score is scaled by (D_pref/D)^alpha")
-    exploration: float = Field(0.9, ge=0, lt=1, description="share of unknown clients in the second selection")
+    exploration: float = Field(0.9, ge=0, lt=1, description="share of unknown clients, before it decays")
     exploration_decay: float = Field(0.98, gt=0, le=1, description="factor on exploration per selection")
     exploration_min: float = Field(0.2, ge=0, lt=1, description="floor of exploration")
     cut_off: float = Field(0.95, gt=0, le=1, description="share of the last needed score that still takes part")

@@ -113,11 +113,15 @@ class TestDivergence:
         assert (self.collapse(0.2, 0.2, best=best) is not None) == is_over
 
     @pytest.mark.parametrize(
-        ("fallen", "is_over"),
-        [(0.73, False), (0.72, True)],  # .82 - .72 is .0999... in binary and counts as .10
+        ("best", "fallen", "is_over"),
+        [
+            (0.82, 0.73, False),
+            (0.82, 0.72, True),  # .82 - .72 is .0999... in binary and counts as .10
+            (0.42, 0.32, True),  # .42 - .10 is .3199... in binary
+        ],
     )
-    def test_a_fall_is_a_tenth(self, fallen, is_over):
-        assert (self.collapse(fallen, fallen) is not None) == is_over
+    def test_a_fall_is_a_tenth(self, best, fallen, is_over):
+        assert (self.collapse(fallen, fallen, best=best) is not None) == is_over
 
     def test_can_be_switched_off(self):
         settings = conditions(divergence_guard=False)

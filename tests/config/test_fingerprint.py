@@ -1,0 +1,73 @@
+import pytest
+
+from fluxctl.config.fingerprint import CONDITION, WALL_ONLY, fingerprints
+from fluxctl.config.load import resolve
+from fluxctl.config.override import from_set
+from fluxctl.config.schema import leaf_paths, section_at
+
+# One other value for every leaf of the model: nothing is left out of the tests by accident.
+OTHER = {
+    "run_set": "x", "baseline": "x", "mode": "real", "seed": "1", "model.name": "tiny", "model.max_len": "47",
+    "model.adapter_blocks": "[]", "model.adapter_dim": "8", "data.source": "synthetic", "data.classes": "[a, b]",
+    "data.train_per_class": "1", "data.test_per_class": "1", "data.batch_size": "9", "partition.method": "uniform",
+    "partition.alpha": "0.1", "clients.num_clients": "101", "clients.min_clients": "2",
+    "availability.knowledge": "oracular", "delays.enabled": "false", "delays.model": "uniform", "delays.factor": "2",
+    "delays.low_s": "3", "delays.high_s": "61", "delays.compute_frac": "0.5", "delays.compute_model": "per_pass",
+    "delays.reference_passes": "3", "selection.policy.name": "x", "selection.policy.params": "{a: 1}",
+    "selection.per": "bin", "step.estimator": "jvp", "step.step_size": "0.1", "step.perturbation": "cosine_guided",
+    "step.num_candidates": "11", "step.alternate": "false", "step.fast_path": "false", "gate.enabled": "false",
+    "gate.var_threshold": "0.1", "gate.tracked_tensor": "all", "gate.stopping_policy": "plateau",
+    "gate.max_iterations_per_bin": "3", "gate.plateau_window": "4", "gate.plateau_min_drop": "0.2",
+    "aggregation.style": "async", "aggregation.goal": "9", "aggregation.concurrency": "11",
+    "aggregation.rate.name": "x", "aggregation.rate.params": "{a: 1}", "aggregation.staleness.name": "x",
+    "aggregation.staleness.params": "{a: 1}", "server.lr": "0.1", "messages.suppress_redundant_weights": "false",
+    "limits.max_bins": "1", "limits.max_rounds": "1", "limits.max_runtime_s": "1", "limits.max_wall_s": "1",
+    "limits.target_accuracy": "0.5", "limits.converge_window": "3", "limits.divergence_guard": "false",
+    "engine.charge_compute": "measured", "engine.commit_order": "arrival", "engine.reorder_slack_s": "1",
+    "engine.abandon_after_s": "91", "engine.on_trainer_error": "drop", "engine.trainer_retries": "2",
+    "engine.num_workers": "1", "engine.wall_factor": "2", "engine.register_timeout_s": "1", "engine.fault_client": "0",
+}  # fmt: skip
+ONE_VALUE_ONLY = {"availability.trace", "server.optimizer"}
+NEEDS = {"step.num_directions": ["step.perturbation=max_jvp"]}
+
+
+def prints(*sets):
+    return fingerprints(resolve([], [from_set(text) for text in sets]).config)
+
+
+def within(path, owners):
+    return any(path == owner or path.startswith(owner + ".") for owner in owners)
+
+
+def test_the_table_covers_the_model():
+    assert set(leaf_paths()) == set(OTHER) | ONE_VALUE_ONLY | set(NEEDS)
+
+
+@pytest.mark.feature("E18")
+@pytest.mark.parametrize("path", sorted(OTHER))
+def test_what_each_value_changes(path):
+    base, other = prints(), prints(f"{path}={OTHER[path]}")
+    assert (other.condition != base.condition) == within(path, CONDITION)
+    assert (other.run != base.run) == (not within(path, WALL_ONLY))
+    assert (other.seedless != base.seedless) == (not within(path, WALL_ONLY) and path != "seed")
+
+
+@pytest.mark.feature("E18")
+def test_directions_change_the_run_but_not_the_condition():
+    base, other = prints("step.perturbation=max_jvp"), prints("step.perturbation=max_jvp", "step.num_directions=10")
+    assert base.condition == other.condition
+    assert base.run != other.run
+
+
+def test_every_named_path_exists():
+    leaves = set(leaf_paths())
+    for path in (*CONDITION, *WALL_ONLY):
+        assert path in leaves or section_at(path.split(".")) is not None, path
+
+
+def test_the_origin_of_a_value_does_not_count():
+    assert prints("seed=0") == prints()
+
+
+def test_the_spelling_of_a_number_does_not_count():
+    assert prints("server.lr=1") == prints("server.lr=1.0")
