@@ -166,7 +166,7 @@ class _BugError(FluxError):
 def _report(error: FluxError, args: list[str]) -> None:
     from fluxctl.commands._talk import Talk, show_traceback
 
-    talk = Talk(color="never" if "--no-color" in args or "--color=never" in args or "never" in args else "auto")
+    talk = Talk(color=_color_of(args))
     with contextlib.suppress(OSError):  # nobody listens
         if "--json" in args:
             verb = next((arg for arg in args if not arg.startswith("-")), "")
@@ -175,6 +175,15 @@ def _report(error: FluxError, args: list[str]) -> None:
             talk.error(error)
         if _wants_traceback(args) and error.exit_code != ExitCode.BUG:
             show_traceback(error)
+
+
+def _color_of(args: list[str]) -> Color:
+    """The colour that was asked for, read from arguments that typer may have refused."""
+    if "--no-color" in args:
+        return "never"
+    text = " ".join(args).replace("--color=", "--color ")
+    wanted: tuple[Color, ...] = ("always", "never")
+    return next((color for color in wanted if f"--color {color}" in text), "auto")
 
 
 def _wants_traceback(args: list[str]) -> bool:

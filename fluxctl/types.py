@@ -66,3 +66,11 @@ class PayloadKind(StrEnum):
     WEIGHTS_AND_GRADIENT = "weights_and_gradient"
     KEEP_GOING = "keep_going"
     GRADIENT = "gradient"
+
+
+class Availability(StrEnum):
+    """What a client's device can be asked to do; the words are those of trace files."""
+
+    AVL_TRAIN = "AVL_TRAIN"
+    AVL_EVAL = "AVL_EVAL"
+    UN_AVL = "UN_AVL"

@@ -177,8 +177,15 @@ class Panel:
     """A live panel with a line per run; the lines of ended runs stay above it."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=4, transient=True, redirect_stdout=False)
+        self._runs: Mapping[str, RunState] = {}
         self._console = console
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: Group(*map(self._line, list(self._runs.values()))),
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+        )
 
     def open(self) -> None:
         """Take the bottom of the screen."""
@@ -192,9 +199,9 @@ class Panel:
         """Runs appear in the panel by themselves."""
 
     def turn(self, live: Mapping[str, RunState], changed: RunState, *, is_milestone: bool) -> None:
-        """Redraw."""
+        """Remember the runs; the panel redraws itself."""
         del changed, is_milestone
-        self._live.update(Group(*(self._line(state) for state in live.values())))
+        self._runs = live
 
     def ended(self, state: RunState, verdict: VerdictRecord, row: Mapping[str, Any]) -> None:
         """Leave a line above the panel."""

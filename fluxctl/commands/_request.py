@@ -14,7 +14,8 @@ from fluxctl.config.load import Resolved, load_layer, resolve
 from fluxctl.config.model import Config
 from fluxctl.config.override import Override, fixed, from_flag, overrides_of
 from fluxctl.config.presets import RunSet, load_baseline, load_run_set, preset_names
-from fluxctl.config.source import Node, read_text
+from fluxctl.config.source import read_text
+from fluxctl.config.tree import Node
 from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError
 from fluxctl.policies import REGISTRIES
 from fluxctl.types import Mode

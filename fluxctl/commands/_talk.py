@@ -22,6 +22,16 @@ from fluxctl.types import JSON
 SCHEMA_VERSION: Final = 1
 
 
+class _Console(Console):
+    """A console that leaves it to the program what a closed pipe means; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Results that nobody reads end the program; talk that nobody hears does not."""
+        if self.file is not sys.stderr:
+            raise BrokenPipeError
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 @dataclass(frozen=True, slots=True)
 class Talk:
     """The user's wishes about output.
@@ -47,7 +57,7 @@ class Talk:
         is_terminal = stream.isatty()
         plain = self.color == "never" or (self.color == "auto" and bool(os.environ.get("NO_COLOR")))
         wants_color = self.color == "always" or (is_terminal and os.environ.get("TERM") != "dumb")
-        return Console(
+        return _Console(
             file=stream,
             force_terminal=is_terminal,
             color_system=None if plain or not wants_color else "auto" if is_terminal else "standard",

@@ -30,14 +30,15 @@ from fluxctl.commands._render import print_plan, print_results
 from fluxctl.commands._request import Plan, Request, make_plan
 from fluxctl.commands._talk import Talk, print_json
 from fluxctl.config.override import Override, from_flag
-from fluxctl.config.source import Plain
+from fluxctl.config.tree import Plain
 from fluxctl.errors import ConfigError, ExitCode
 from fluxctl.runs.layout import prepare_runs_dir, runs_dir
 from fluxctl.types import JSON, Mode
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
-_EPILOG: Final = """Precedence: flag > --set > FLUXCTL_SET_* > --file > run set > baseline > defaults.
+_EPILOG: Final = """Precedence: flag > --set > environment (FLUXCTL_SET_AGGREGATION__GOAL=5) > --file > run set >
+baseline > defaults.
 
 Examples:
 

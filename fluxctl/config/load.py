@@ -19,7 +19,8 @@ from fluxctl.config.model import Config
 from fluxctl.config.override import Override, as_layer, whole_value
 from fluxctl.config.problems import Located, dotted, located
 from fluxctl.config.schema import is_choice
-from fluxctl.config.source import DEFAULT, Node, Place, Text, parse, plain_node, problem_at, read_text
+from fluxctl.config.source import Text, parse, read_text
+from fluxctl.config.tree import DEFAULT, Node, Place, plain_node, problem_at
 from fluxctl.errors import ConfigError, ConfigProblemsError
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fluxctl.config.schema import suggest_key
-from fluxctl.config.source import DEFAULT, Node, Place, Plain, Text, mapping, parse, plain_node, problem_at
+from fluxctl.config.source import Text, parse
+from fluxctl.config.tree import DEFAULT, Node, Place, Plain, mapping, plain_node, problem_at
 from fluxctl.errors import ConfigError
 
 ENV_PREFIX: Final = "FLUXCTL_SET_"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,7 +22,8 @@ import fluxctl.config
 from fluxctl.config.load import validate_layer
 from fluxctl.config.model import Section
 from fluxctl.config.problems import located
-from fluxctl.config.source import Node, mapping, parse, problem_at, read_text
+from fluxctl.config.source import parse, read_text
+from fluxctl.config.tree import Node, mapping, problem_at
 from fluxctl.errors import ConfigError, ConfigProblemsError, InvariantError, UnknownNameError
 
 _PACKAGE: Final = Path(fluxctl.config.__file__).parents[1]
@@ -131,6 +133,11 @@ def _load(kind: str, name: str, what: str) -> Node:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
         raise UnknownNameError(f"there is no {what} '{name}'", hint=hint)
+    return _shipped(kind, name)
+
+
+@cache
+def _shipped(kind: str, name: str) -> Node:
     return parse(read_text(presets_folder() / kind / f"{name}.yaml", f"presets/{kind}/{name}.yaml"))
 
 

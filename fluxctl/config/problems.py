@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from fluxctl.config.model import Config
 from fluxctl.config.schema import field_at, section_at, suggest_key
-from fluxctl.config.source import DEFAULT, Node, Place, problem_at
+from fluxctl.config.tree import DEFAULT, Node, Place, problem_at
 from fluxctl.errors import ConfigError
 
 Loc = tuple[str | int, ...]

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from fluxctl.config.load import Resolved
 from fluxctl.config.model import Choice
 from fluxctl.config.schema import section_of
-from fluxctl.config.source import Plain
+from fluxctl.config.tree import Plain
 
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _RESERVED: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})

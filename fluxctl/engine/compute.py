@@ -89,9 +89,11 @@ class LocalExecutor:
 
     Args:
         num_workers: Threads; 0 = every step runs in its trainer's thread when it is due.
+        prepare: Called first in each of them.
     """
 
-    def __init__(self, num_workers: int) -> None:
+    def __init__(self, num_workers: int, prepare: Callable[[], None] = lambda: None) -> None:
+        self._prepare = prepare
         self._queue: list[tuple[Ns, int, Job[object]]] = []
         self._seq = 0
         self._lock = threading.Lock()
@@ -127,6 +129,7 @@ class LocalExecutor:
         return job
 
     def _run(self) -> None:
+        self._prepare()
         while True:
             self._work.acquire()
             if self._closed:

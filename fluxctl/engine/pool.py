@@ -20,13 +20,13 @@ class Contribution:
         update: The message.
         payload: Its decoded gradient and scalars.
         staleness: Versions committed since its dispatch.
-        rate_staleness: Staleness as the staleness policy wants it weighted.
+        rate_staleness: Age as the staleness policy wants it weighted.
     """
 
     update: Update
     payload: Payload
     staleness: int
-    rate_staleness: int
+    rate_staleness: float
 
 
 class UpdatePool:

@@ -73,10 +73,9 @@ class Engine:
         Raises:
             RunBrokeError: If a trainer failed, trainers did not register, or everybody waits for nothing.
         """
-        torch.set_num_threads(1)  # parallelism is over clients; a second OpenMP thread would fight the workers
-        self.clock.spawn(self.aggregator.run, "aggregator", rank=Rank.AGGREGATOR)
+        self.clock.spawn(on_one_core(self.aggregator.run), "aggregator", rank=Rank.AGGREGATOR)
         for trainer in self.trainers:
-            self.clock.spawn(trainer.run, f"trainer-{trainer.index}", key=trainer.index)
+            self.clock.spawn(on_one_core(trainer.run), f"trainer-{trainer.index}", key=trainer.index)
         with self.executor:
             self.clock.run(on_tick)
         left = self.clock.unfinished()
@@ -92,6 +91,20 @@ class Engine:
             self._asked.append(reason)
             self.aggregator.request_stop(reason)
             self.clock.nudge(self.inbox, StopRequest(reason))
+
+
+def on_one_core(body: Callable[[], None]) -> Callable[[], None]:
+    """Let a thread's torch operations use that thread only.
+
+    Parallelism is over clients. The setting belongs to a thread, and without it the first operations of a new thread
+    may be split over cores, which rounds differently.
+    """
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        body()
+
+    return run
 
 
 def build_engine(
@@ -111,7 +124,7 @@ def build_engine(
     recorder = Recorder(writer, config)
     num_trainers = config.aggregation.concurrency
     inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
-    executor = LocalExecutor(_num_workers(config))
+    executor = LocalExecutor(_num_workers(config), prepare=on_one_core(lambda: None))
     work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
@@ -121,7 +134,7 @@ def build_engine(
     def hire() -> int:
         index = len(inboxes)
         inboxes.append(Mailbox[ToTrainer](f"trainer-{index}"))
-        clock.spawn(new_trainer(index, inboxes[index]).run, f"trainer-{index}", key=index)
+        clock.spawn(on_one_core(new_trainer(index, inboxes[index]).run), f"trainer-{index}", key=index)
         return index
 
     empty_clients = frozenset(shards.empty_clients)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import torch
 from torch import Tensor
 
@@ -28,3 +30,20 @@ def sgd_step(params: Tensor, aggregate: Tensor, lr: float) -> Tensor:
         lr: Learning rate eta.
     """
     return torch.sub(params, aggregate, alpha=lr)
+
+
+def clipped(aggregate: Tensor, max_norm: float) -> Tensor:
+    """Scale an aggregate down to a largest Euclidean norm.
+
+    Args:
+        aggregate: Shape ``(d,)``.
+        max_norm: The largest norm.
+
+    Returns:
+        Shape ``(d,)``; ``aggregate`` itself if it is short enough, or if its norm is not finite: a model that diverges
+        is the guard's to judge, and must not be hidden.
+    """
+    norm = float(torch.linalg.vector_norm(aggregate, dtype=torch.float64))
+    if not max_norm < norm < inf:
+        return aggregate
+    return aggregate * (max_norm / norm)

@@ -6,7 +6,7 @@ Importing this package registers every policy, so that a preset may name it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fluxctl.policies import commits, rates, selectors, staleness, stopping
+from fluxctl.policies import commits, control, rates, selectors, staleness, stopping
 from fluxctl.policies.rates.base import RATES
 from fluxctl.policies.selectors.base import SELECTORS
 from fluxctl.policies.staleness.base import STALENESS
@@ -19,4 +19,4 @@ REGISTRIES: Final[Mapping[str, Registry[Any]]] = {
     "aggregation.staleness": STALENESS,
 }
 
-__all__ = ["REGISTRIES", "commits", "rates", "selectors", "staleness", "stopping"]
+__all__ = ["REGISTRIES", "commits", "control", "rates", "selectors", "staleness", "stopping"]

@@ -25,9 +25,9 @@ if plan.get("waits"):
     end = time.monotonic() + 20
     while not os.path.exists(folder + "/stop") and time.monotonic() < end:
         time.sleep(0.01)
-summary = {"bins": 120, "cycles": 1234, "rounds": 1, "best_accuracy": 0.876, "final_accuracy": 0.8125, "engine_s": 34200.0,
-           "wall_s": 61.0, "sim_rate": 560.7, "forward_passes": 1234567, "updates": 9, "bytes_down": 123456789,
-           "bytes_up": 23456789, "hash": "ab" * 32}
+summary = {"bins": 120, "cycles": 1234, "rounds": 1, "best_accuracy": 0.876, "final_accuracy": 0.8125,
+           "engine_s": 34200.0, "wall_s": 61.0, "sim_rate": 560.7, "forward_passes": 1234567, "updates": 9,
+           "bytes_down": 123456789, "bytes_up": 23456789, "hash": "ab" * 32}
 summary.update(plan.get("summary", {}))
 verdict = {"schema_version": 1, "verdict": "CONVERGED", "reason": "held the target", "exit_code": 0, "error": None,
            "summary": summary}
@@ -47,7 +47,7 @@ class Answer:
     @property
     def envelope(self):
         """The last line of stdout as JSON, strictly RFC 8259."""
-        return json.loads(self.out.splitlines()[-1], parse_constant=lambda token: pytest.fail(token))
+        return json.loads(self.out.splitlines()[-1], parse_constant=pytest.fail)
 
 
 @pytest.fixture

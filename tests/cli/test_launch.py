@@ -209,7 +209,7 @@ def test_stop_on_fail(fluxctl, engine, tmp_path):
 
 @pytest.mark.feature("G6")
 def test_json_lines_end_with_the_envelope(fluxctl, engine):
-    engine(fwdllm={"dies": 1})
+    engine(**{"fwdllm-": {"dies": 1}})
     answer = fluxctl(*SMOKE, "--json")
     lines = [json.loads(line) for line in answer.out.splitlines()]
     assert [line.get("event") for line in lines if line.get("event") != "progress"] == [

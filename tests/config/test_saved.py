@@ -7,7 +7,8 @@ from fluxctl.config.model import Config
 from fluxctl.config.override import from_set
 from fluxctl.config.saved import render, scalar
 from fluxctl.config.schema import field_at, leaf_paths
-from fluxctl.config.source import Place, Text, parse, plain_node, snake
+from fluxctl.config.source import Text, parse, snake
+from fluxctl.config.tree import Place, plain_node
 
 positive = st.floats(min_value=1e-300, max_value=1e300)
 words = st.text(max_size=12)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from copy import deepcopy
 
 import numpy as np
@@ -9,11 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fluxctl.policies.selectors import SELECTORS, ClientBeliefs, SelectionView
+from fluxctl.policies.selectors import SELECTORS, ClientBeliefs, EvaluatingSelector, SelectionView
 from fluxctl.world.seeds import stream
 
 VALUES = st.sampled_from([0.0, 1.0, math.nan, math.inf]) | st.floats(0, 1e6)
 COUNTS = st.integers(0, 60)
+
+
+def as_floats(values):
+    return np.array(values, dtype=np.float64)
+
+
+def as_integers(values):
+    return np.array(values, dtype=np.int64)
 
 
 @st.composite
@@ -22,11 +31,14 @@ def populations(draw, max_clients=7):
     num = draw(st.integers(0, max_clients))
     values, counts = st.lists(VALUES, min_size=num, max_size=num), st.lists(COUNTS, min_size=num, max_size=num)
     beliefs = ClientBeliefs(
-        utility=np.array(draw(values | st.just([0.0] * num)), dtype=np.float64),
-        duration_s=np.array(draw(values), dtype=np.float64),
-        last_round=np.array(draw(counts), dtype=np.int64),
-        num_selected=np.array(draw(counts), dtype=np.int64),
-        num_commits=np.array(draw(counts), dtype=np.int64),
+        utility=as_floats(draw(values | st.just([0.0] * num))),
+        duration_s=as_floats(draw(values)),
+        last_round=as_integers(draw(counts)),
+        num_selected=as_integers(draw(counts)),
+        num_commits=as_integers(draw(counts)),
+        modelled_duration_s=draw(st.none() | values.map(as_floats)),
+        availability=draw(st.none() | values.map(as_floats)),
+        last_evaluated=draw(st.none() | counts.map(as_integers)),
     )
     eligible = draw(st.lists(st.booleans(), min_size=num, max_size=num) | st.just([True] * num))
     return beliefs, np.flatnonzero(eligible).astype(np.int64)
@@ -111,3 +123,37 @@ def test_does_not_favour_clients_by_their_number(name):
 @pytest.mark.parametrize("name", SELECTORS.names())
 def test_has_a_summary(name):
     assert len(SELECTORS.entry(name).summary) > 10
+
+
+@pytest.mark.feature("B17", "A34")
+@pytest.mark.parametrize("name", SELECTORS.names())
+def test_chooses_from_a_hundred_thousand(name):
+    """Vectorised: loops over clients would take seconds."""
+    num = 100_000
+    beliefs = ClientBeliefs(
+        *(np.linspace(1, 60, num),) * 2,
+        *(np.arange(num) % 400,) * 3,
+        availability=np.linspace(0, 1, num),
+    )
+    selector = SELECTORS.build(name, {})
+    situation = view((beliefs, np.arange(0, num, 2)), 401)
+    start = time.thread_time()
+    answer = selector.select(situation, 30, stream(0, "selection"), selector.initial_state())
+    assert time.thread_time() - start < 0.5
+    assert len(set(answer.chosen)) == 30
+
+
+@pytest.mark.feature("B17")
+@pytest.mark.parametrize(
+    "name", [n for n in SELECTORS.names() if isinstance(SELECTORS.build(n, {}), EvaluatingSelector)]
+)
+@settings(max_examples=60)
+@given(population=populations(), num_in_flight=st.integers(0, 5), round=st.integers(1, 90), seed=st.integers(0, 3))
+def test_evaluations_are_distinct_eligible_clients_within_their_slots(name, population, num_in_flight, round, seed):
+    selector = SELECTORS.build(name, {"eval_goal_factor": 1.5})  # three slots for a goal of two
+    source = stream(seed, "evaluation")
+    chosen = selector.select_evaluations(view(population, round), num_in_flight, source)
+    assert len(chosen) <= max(3 - num_in_flight, 0)
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) <= set(population[1].tolist())
+    assert chosen == selector.select_evaluations(view(population, round), num_in_flight, source)

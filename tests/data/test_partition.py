@@ -54,6 +54,7 @@ def test_the_skew_is_that_of_ag_news_with_a_hundred_clients(alpha, expected, sla
     assert np.mean(medians) == pytest.approx(expected, abs=slack)
 
 
+@pytest.mark.feature("B19")
 def test_the_label_mix_is_rounded_as_specified():
     """A first client, which finds all labels in stock, takes round(p_l x n) of each, up to the rounding of the sum."""
     labels = equal_labels(4, 25_000)
@@ -78,6 +79,7 @@ def test_a_strong_skew_on_little_data_ends_and_leaves_nobody_empty():
     assert {len(samples) for samples in shards.clients} == {2}
 
 
+@pytest.mark.feature("B19")
 def test_more_clients_than_samples_are_reported_by_id():
     shards = deal(equal_labels(2, 2), num_clients=7)
     assert shards.empty_clients == (4, 5, 6)

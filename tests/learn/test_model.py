@@ -90,6 +90,7 @@ def test_tiny_is_the_same_every_time() -> None:
     assert first["embeddings.word_embeddings.weight"].std() == pytest.approx(0.1, rel=0.05)
 
 
+@pytest.mark.feature("B20")
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
 def test_a_folder_in_hugging_face_layout(family: str, tmp_path) -> None:
     reference = small_model(family).eval()

@@ -96,6 +96,7 @@ def test_a_negative_length_is_refused(length: int) -> None:
         decode(header + body)
 
 
+@pytest.mark.feature("B22")
 @pytest.mark.parametrize("kind", PayloadKind)
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_sizes_are_what_the_layout_says(kind: PayloadKind, size: int) -> None:

@@ -22,12 +22,12 @@ class RateInput:
     """What is known of one update besides its gradient.
 
     Attributes:
-        staleness: Versions between its dispatch and its commit, as the staleness policy counts them; at least 0.
+        staleness: Age as the staleness policy counts it, in versions or what it equates with them; at least 0.
         utility: Client's statistical utility; not finite = unknown.
         variance: Variance of the update's own estimate; None if it was not measured.
     """
 
-    staleness: int
+    staleness: float
     utility: float = math.nan
     variance: float | None = None
 

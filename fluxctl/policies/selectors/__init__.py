@@ -1,6 +1,27 @@
 """Who is asked to train next."""
 
-from fluxctl.policies.selectors import async_oort, random
-from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Selection, SelectionView, Selector
+from fluxctl.policies.selectors import async_oort, fair_share, fastest, oort, random, refl, round_robin
+from fluxctl.policies.selectors.base import (
+    SELECTORS,
+    ClientBeliefs,
+    EvaluatingSelector,
+    Selection,
+    SelectionView,
+    Selector,
+)
 
-__all__ = ["SELECTORS", "ClientBeliefs", "Selection", "SelectionView", "Selector", "async_oort", "random"]
+__all__ = [
+    "SELECTORS",
+    "ClientBeliefs",
+    "EvaluatingSelector",
+    "Selection",
+    "SelectionView",
+    "Selector",
+    "async_oort",
+    "fair_share",
+    "fastest",
+    "oort",
+    "random",
+    "refl",
+    "round_robin",
+]

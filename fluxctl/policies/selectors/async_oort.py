@@ -1,58 +1,33 @@
-"""Oort's guided selection for an asynchronous aggregator.
+"""Oort's guided selection for an asynchronous aggregator, with an evaluation hand.
 
-Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021: prefer clients whose data
-still has high loss and that are not slower than a preferred duration; keep trying unknown ones. Departures, all from
-the asynchronous use: the aggregator tops up what is missing from its concurrency instead of over-committing;
-percentiles are taken over every known client, not over the idle ones, which are the fast ones; the clip is the 95th
-percentile (paper: 98th).
-
-The weighted draw is an exponential race (a client's ticket is an Exp(1) draw divided by its score; the smallest
-tickets win), which is exactly successive sampling in proportion to the scores. It needs no probabilities, so none can
-fail to sum to 1: zero scores, one client and unknown utilities are no special cases.
+The rules are Oort's (see ``oort``; Lai et al., OSDI 2021). Departures, both from the asynchronous use: the aggregator
+tops up what is missing from its concurrency instead of over-committing; the clip is the 95th percentile (paper:
+98th). On request a second hand, Felix's, asks clients whose utility is old to measure it again without training.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Selection, SelectionView
-from fluxctl.registry import Params
-from fluxctl.types import JSON
+from fluxctl.policies.selectors.base import SELECTORS, Selection, SelectionView
+from fluxctl.policies.selectors.evaluation import evaluation_hand, num_slots
+from fluxctl.policies.selectors.oort import OortParams, guided_selection, initial_state
+from fluxctl.types import ClientId
 from fluxctl.world.seeds import Stream
 
-_MAX_THRESHOLD = 100.0
 
-
-class AsyncOortParams(Params):
+class AsyncOortParams(OortParams):
     """What a preset may set; the defaults are the paper's unless said otherwise."""
 
-    round_threshold: float = Field(30.0, gt=0, le=100, description="percentile of known durations that is preferred")
     clip_percentile: float = Field(95.0, gt=0, le=100, description="utilities above this percentile count as it")
-    speed_exponent: float = Field(2.0, ge=0, description="alpha: a slower client's score is scaled by (D_pref/D)^alpha")
-    exploration: float = Field(0.9, ge=0, lt=1, description="share of unknown clients, before it decays")
-    exploration_decay: float = Field(0.98, gt=0, le=1, description="factor on exploration per selection")
-    exploration_min: float = Field(0.2, ge=0, lt=1, description="floor of exploration")
-    cut_off: float = Field(0.95, gt=0, le=1, description="share of the last needed score that still takes part")
-    pacer_window: int = Field(20, ge=1, description="selections between adjustments of round_threshold")
-    pacer_step: float = Field(5.0, gt=0, description="size of an adjustment, and least round_threshold")
-    blocklist_after: int | None = Field(None, ge=1, description="selections after which a client rests; null = never")
-    blocklist_max_frac: float = Field(0.3, ge=0, le=1, description="largest share of clients that may rest")
-
-
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """One selection's outcome before it is told."""
-
-    exploited: NDArray[np.int64]
-    explored: NDArray[np.int64]
-    scores: NDArray[np.float64]  # of the exploited, in the same order
+    eval_goal_factor: float = Field(
+        0.0, ge=0, description="slots of tasks that only evaluate, as a multiple of the goal K; 0 = no evaluation hand"
+    )
+    eval_rest_rounds: int = Field(35, ge=0, description="selections for which a measured utility counts as fresh")
 
 
 @SELECTORS.register("async_oort", AsyncOortParams)
@@ -64,145 +39,14 @@ class AsyncOort:
     params: AsyncOortParams
 
     def initial_state(self) -> Mapping[str, float]:
-        """Threshold (percentile), current window and the utility sums of it and of the one before."""
-        return {"threshold": self.params.round_threshold, "window": 0.0, "window_sum": 0.0, "previous_sum": 0.0}
+        """See :func:`~fluxctl.policies.selectors.oort.initial_state`."""
+        return initial_state(self.params)
 
     def select(self, view: SelectionView, num: int, stream: Stream, state: Mapping[str, float]) -> Selection:
-        """Choose by utility and speed; see :class:`Selector`.
+        """Choose by utility and speed; see :class:`~fluxctl.policies.selectors.base.Selector`."""
+        return guided_selection(self.params, view, num, stream, state)
 
-        Linear in the number of clients, vectorised.
-        """
-        state = paced(self.params, state, view.round)
-        preferred_s = percentile(view.beliefs.duration_s, state["threshold"])
-        rate = exploration(self.params, view.round)
-        draw = self._draw(view, min(num, view.num_eligible), stream.generator(), preferred_s, rate)
-        chosen = np.concatenate([draw.exploited, draw.explored])
-        gained = float(view.beliefs.utility[draw.exploited].sum())
-        return Selection(
-            chosen=tuple(chosen.tolist()),
-            state={**state, "window_sum": state["window_sum"] + gained},
-            detail={
-                "preferred_duration_s": None if math.isnan(preferred_s) else preferred_s,
-                "exploration": rate,
-                "round_threshold": state["threshold"],
-                "num_explored": len(draw.explored),
-                "score": [*draw.scores.tolist(), *[None] * len(draw.explored)],
-                "utility": _jsonable(view.beliefs.utility[chosen]),
-                "duration_s": _jsonable(view.beliefs.duration_s[chosen]),
-            },
-        )
-
-    def _draw(
-        self, view: SelectionView, num: int, generator: np.random.Generator, preferred_s: float, rate: float
-    ) -> _Draw:
-        candidates = self._unblocked(view, num)
-        is_known = np.isfinite(view.beliefs.utility[candidates])
-        if view.round == 1:
-            is_known[:] = False  # the first selection is uniform
-        known, unknown = candidates[is_known], candidates[~is_known]
-        num_exploited = min(num - min(int(num * rate) + 1, len(unknown)), len(known)) if num else 0
-        explored = generator.choice(unknown, size=min(num - num_exploited, len(unknown)), replace=False)
-        scores = client_scores(self.params, view.beliefs, known, view.round, preferred_s)
-        winners = race(scores, num_exploited, self.params.cut_off, generator)
-        return _Draw(exploited=known[winners], explored=explored, scores=scores[winners])
-
-    def _unblocked(self, view: SelectionView, num: int) -> NDArray[np.int64]:
-        """The eligible clients less the blocklist, unless that would leave too few."""
-        eligible = view.eligible()
-        limit = self.params.blocklist_after
-        if limit is None:
-            return eligible
-        times = view.beliefs.num_selected
-        most = np.argsort(-times, kind="stable")[: int(self.params.blocklist_max_frac * view.num_clients)]
-        rested = eligible[~np.isin(eligible, most[times[most] >= limit])]
-        return rested if len(rested) >= num else eligible
-
-
-def exploration(params: AsyncOortParams, round: int) -> float:
-    """Share of unknown clients at selection ``round``, which counts from 1."""
-    return max(params.exploration * params.exploration_decay ** (round - 1), params.exploration_min)
-
-
-def percentile(values: NDArray[np.float64], percent: float) -> float:
-    """Order statistic at ``percent`` of the sorted finite values, as in Oort's code; nan if there are none."""
-    known = np.sort(values[np.isfinite(values)])
-    return float(known[min(int(len(known) * percent / 100), len(known) - 1)]) if len(known) else math.nan
-
-
-def client_scores(
-    params: AsyncOortParams,
-    beliefs: ClientBeliefs,
-    clients: NDArray[np.int64],
-    round: int,
-    preferred_s: float,
-) -> NDArray[np.float64]:
-    """Score clients of known utility: clipped utility plus a temporal term, times a speed penalty.
-
-    Args:
-        params: Percentile of the clip, exponent of the penalty.
-        beliefs: Utilities, durations and last rounds, by client id.
-        clients: Ids to score, shape ``(n,)``.
-        round: This selection's index, from 1.
-        preferred_s: Duration up to which there is no penalty, seconds; nan if none is known.
-
-    Returns:
-        Scores of at least 0, shape ``(n,)``.
-
-    Source:
-        Lai et al., OSDI 2021, section 4.2 and algorithm 1.
-    """
-    clip = percentile(beliefs.utility, params.clip_percentile)
-    utility = np.clip(beliefs.utility[clients], 0.0, max(clip, 0.0)) if len(clients) else np.empty(0)
-    temporal = np.sqrt(0.1 * math.log(round) / np.maximum(beliefs.last_round[clients], 1))
-    duration_s = beliefs.duration_s[clients]
-    is_slow = duration_s > preferred_s  # false where either is unknown
-    speed = np.ones(len(clients))
-    speed[is_slow] = (preferred_s / duration_s[is_slow]) ** params.speed_exponent
-    return np.asarray((utility + temporal) * speed)
-
-
-def race(scores: NDArray[np.float64], num: int, cut_off: float, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Draw ``num`` positions without replacement in proportion to their scores, among the good ones.
-
-    Args:
-        scores: At least 0, shape ``(n,)``.
-        num: How many to draw, at most ``n``.
-        cut_off: Scores below this share of the ``num``-th best take no part.
-        generator: Source of the tickets.
-
-    Returns:
-        Positions in ``scores`` in the order of the draw, shape ``(num,)``. Zero scores come last, in random order.
-    """
-    if num == 0:
-        return np.empty(0, dtype=np.int64)
-    last_needed = np.partition(scores, len(scores) - num)[len(scores) - num]
-    taking_part = np.flatnonzero(scores >= cut_off * last_needed)
-    exponential = generator.standard_exponential(len(taking_part))
-    with np.errstate(divide="ignore", over="ignore"):
-        tickets = exponential / scores[taking_part]
-    return taking_part[np.lexsort((exponential, tickets))[:num]]
-
-
-def paced(params: AsyncOortParams, state: Mapping[str, float], round: int) -> dict[str, float]:
-    """Close the pacer's window when ``round`` has left it, and adjust the percentile of the preferred duration.
-
-    Utility that stays level means that the fast clients are exhausted: prefer longer durations. A jump means the
-    opposite. A window without utility (only unknown clients were chosen) compares with nothing and changes nothing.
-
-    Returns:
-        The state with ``threshold`` adjusted and, in a new window, ``window_sum`` at 0.
-    """
-    window = float((round - 1) // params.pacer_window)
-    if window <= state["window"]:
-        return dict(state)
-    current, previous = state["window_sum"], state["previous_sum"]
-    threshold = state["threshold"]
-    if previous > 0 and abs(current - previous) <= 0.1 * previous:
-        threshold = min(threshold + params.pacer_step, _MAX_THRESHOLD)
-    elif previous > 0 and abs(current - previous) >= 5 * previous:
-        threshold = max(threshold - params.pacer_step, params.pacer_step)
-    return {"threshold": threshold, "window": window, "window_sum": 0.0, "previous_sum": current}
-
-
-def _jsonable(values: NDArray[np.float64]) -> list[JSON]:
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+    def select_evaluations(self, view: SelectionView, num_in_flight: int, stream: Stream) -> tuple[ClientId, ...]:
+        """Fill the evaluation slots; see :class:`~fluxctl.policies.selectors.base.EvaluatingSelector`."""
+        num = num_slots(self.params.eval_goal_factor, view.goal) - num_in_flight
+        return evaluation_hand(view, num, self.params.eval_rest_rounds, stream)

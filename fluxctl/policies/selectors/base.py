@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,12 @@ class ClientBeliefs:
         last_round: Selection round at which the client's last update arrived, int64; 0 = never.
         num_selected: Times it was dispatched, int64.
         num_commits: Updates of it that were committed, int64.
+        modelled_duration_s: Seconds that a task of it should take, where that is known beforehand, float64; nan =
+            unknown. None = of nobody.
+        availability: Probability in [0, 1] that it can be reached in the next window, float64; nan = unknown. None =
+            of nobody.
+        last_evaluated: Selection round at which its utility was last measured, by an update or by a task that only
+            evaluates, int64; 0 = never. None = by updates only, see ``last_round``.
     """
 
     utility: NDArray[np.float64]
@@ -36,6 +42,9 @@ class ClientBeliefs:
     last_round: NDArray[np.int64]
     num_selected: NDArray[np.int64]
     num_commits: NDArray[np.int64]
+    modelled_duration_s: NDArray[np.float64] | None = None
+    availability: NDArray[np.float64] | None = None
+    last_evaluated: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,24 @@ class Selector(Protocol):
             num: Most clients to choose, at least 0; fewer are returned only if fewer are eligible.
             stream: Randomness of this selection; the same stream and view give the same answer.
             state: What the previous call returned, or :meth:`initial_state`.
+        """
+        ...
+
+
+@runtime_checkable
+class EvaluatingSelector(Protocol):
+    """A selector that also asks clients to measure the model without training it, in slots of their own."""
+
+    def select_evaluations(self, view: SelectionView, num_in_flight: int, stream: Stream) -> tuple[ClientId, ...]:
+        """Choose clients for tasks that only evaluate.
+
+        Args:
+            view: The situation; eligible are the idle clients that can be reached for an evaluation.
+            num_in_flight: Evaluations that are under way.
+            stream: Randomness of this choice.
+
+        Returns:
+            Distinct eligible clients, in the order of choice; empty when every slot is taken or nobody is due.
         """
         ...
 

@@ -15,7 +15,19 @@ from fluxctl.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class StalenessView:
-    """Where an update comes from and where the aggregator stands."""
+    """Where an update comes from and where the aggregator stands.
+
+    Attributes:
+        update_version: Model version that it was computed on.
+        update_round: Round at its dispatch.
+        update_bin: Bin at its dispatch.
+        update_iteration: Iteration at its dispatch.
+        version: Model version now.
+        round: Round now.
+        bin: Bin now.
+        iteration: Iteration now.
+        age_s: Engine seconds since its dispatch.
+    """
 
     update_version: int
     update_round: int
@@ -25,6 +37,7 @@ class StalenessView:
     round: int
     bin: int
     iteration: int
+    age_s: float = 0.0
 
     @property
     def staleness(self) -> int:
@@ -46,11 +59,11 @@ class StalenessDecision:
 
     Attributes:
         accepted: Whether it joins the current bin's updates.
-        rate_staleness: The age that its rate is computed from, in versions.
+        rate_staleness: The age that its rate is computed from, in versions or in what the policy equates with them.
     """
 
     accepted: bool
-    rate_staleness: int
+    rate_staleness: float
 
 
 class StalenessPolicy(Protocol):
