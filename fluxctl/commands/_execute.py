@@ -95,7 +95,9 @@ def error_of(verdict: VerdictRecord) -> FluxError | None:
     if verdict.error is None:
         return None
     told = verdict.error
-    detail = told.get("detail")
+    # A process that died without a word is shown by the end of its log. Where there is a message, the traceback stays
+    # in run.log and verdict.json.
+    detail = told.get("detail") if told.get("code") == RunBrokeError.code else None
     error = RunBrokeError(
         str(told.get("message") or verdict.reason),
         hint=_text(told.get("hint")),

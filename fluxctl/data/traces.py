@@ -1,21 +1,17 @@
 """Availability traces and delay registries on disk: CSV with a header, or JSON Lines.
 
 A trace file has one line per change, ``client, t_s, state``, or one per outage, ``client, start_s, duration_s``; the
-names of the columns tell which. Lines of different clients may be mixed; those of one client are in time order. The
-first thing that is wrong stops the reader with file and line: a trace that is silently half right spoils every result
-that rests on it. Seconds are read as decimals, so that a written trace reads back to the nanosecond.
+names of the columns tell which. Lines of different clients may be mixed; those of one client are in time order. A trace
+that is silently half right spoils every result that rests on it, so nothing is guessed or skipped.
 """
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
+from fluxctl.data.records import Record, is_csv, read_records
 from fluxctl.errors import ConfigError
 from fluxctl.registry import suggestion
 from fluxctl.types import NS_PER_S, Availability, ClientId, Ns, ns_from_s
@@ -24,43 +20,6 @@ from fluxctl.world.availability import Exhaustion, Timeline, Trace, TraceSpec, b
 _CHANGES: Final = ("client", "t_s", "state")
 _OUTAGES: Final = ("client", "start_s", "duration_s")
 _DELAYS: Final = ("client", "duration_s")
-_LONGEST_S: Final = Decimal(9_000_000_000)  # 285 years: nanoseconds still fit 64 bits
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One record: its values by column name, as text or JSON values, and its place."""
-
-    place: str
-    values: Mapping[str, object]
-
-    def fail(self, message: str, hint: str) -> NoReturn:
-        raise ConfigError(message, hint=hint, where=self.place)
-
-    def client(self) -> ClientId:
-        value = self.values["client"]
-        text = str(value)
-        if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
-            self.fail(f"client must be a whole number from 0, not {value!r}", "number the clients 0, 1, 2, ...")
-        return int(text)
-
-    def ns(self, column: str) -> Ns:
-        value = self.values[column]
-        try:
-            seconds = Decimal("nan") if isinstance(value, bool) else Decimal(str(value).strip())
-        except InvalidOperation:
-            seconds = Decimal("nan")
-        if not seconds.is_finite():
-            self.fail(f"{column} must be a number of seconds, not {value!r}", "write seconds, for example 1200 or 0.5")
-        if not 0 <= seconds <= _LONGEST_S:
-            self.fail(f"{column} must be between 0 and {_LONGEST_S} s, not {value}", "count seconds from the run's start")
-        return int((seconds * NS_PER_S).to_integral_value())
-
-    def state(self) -> Availability:
-        text = str(self.values["state"]).strip()
-        if text not in {str(state) for state in Availability}:
-            self.fail(f"unknown state '{text}'", suggestion(text, [str(state) for state in Availability]))
-        return Availability(text)
 
 
 def read_trace(
@@ -82,19 +41,16 @@ def read_trace(
     Raises:
         ConfigError: With file and line: a malformed line, a negative, absurd or decreasing time, an unknown state.
     """
-    columns, lines = _open(path, (_CHANGES, _OUTAGES))
+    columns, lines = read_records(path, (_CHANGES, _OUTAGES))
     changes: dict[ClientId, list[tuple[Ns, Availability]]] = {}
     read = _add_change if columns == _CHANGES else _add_outage
     for line in lines:
         read(line, changes.setdefault(line.client(), []))
     if not changes:
         raise ConfigError("the trace has no record", hint=f"write lines of {', '.join(columns)}", where=str(path))
-    latest = max(listed[-1][0] for listed in changes.values())
-    if horizon_s is not None:
-        end = max(1, ns_from_s(horizon_s))
-    else:
-        # The last state of all holds for a nanosecond at least, so that there is something to hold.
-        end = max(latest + (exhaustion is Exhaustion.HOLD), 1)
+    # A last state that shall hold lasts a nanosecond at least, so that there is something to hold.
+    latest = max(listed[-1][0] for listed in changes.values()) + (exhaustion is Exhaustion.HOLD)
+    end = max(1, latest if horizon_s is None else ns_from_s(horizon_s))
     return {client: Timeline.of(listed, end, exhaustion) for client, listed in sorted(changes.items())}
 
 
@@ -110,10 +66,10 @@ def write_trace(path: Path, trace: Trace, clients: Iterable[ClientId], until: Ns
     Returns:
         Number of lines, the header not counted.
     """
-    write = _csv_line if _is_csv(path) else _json_line
+    write = _csv_line if is_csv(path) else _json_line
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        if _is_csv(path):
+        if is_csv(path):
             file.write(",".join(_CHANGES) + "\n")
         for client in clients:
             for t, state in _changes(trace, client, until):
@@ -157,7 +113,7 @@ def read_delay_registry(path: Path) -> dict[ClientId, float]:
     Raises:
         ConfigError: With file and line: a malformed line, a duration that is not positive, a client named twice.
     """
-    columns, lines = _open(path, (_DELAYS,))
+    columns, lines = read_records(path, (_DELAYS,))
     durations: dict[ClientId, float] = {}
     for line in lines:
         client, duration = line.client(), line.ns("duration_s")
@@ -171,13 +127,20 @@ def read_delay_registry(path: Path) -> dict[ClientId, float]:
     return durations
 
 
-def _add_change(line: _Line, changes: list[tuple[Ns, Availability]]) -> None:
-    t, state = line.ns("t_s"), line.state()
+def _state(line: Record) -> Availability:
+    text = str(line.values["state"]).strip()
+    if text not in {str(state) for state in Availability}:
+        line.fail(f"unknown state '{text}'", suggestion(text, [str(state) for state in Availability]))
+    return Availability(text)
+
+
+def _add_change(line: Record, changes: list[tuple[Ns, Availability]]) -> None:
+    t, state = line.ns("t_s"), _state(line)
     _in_order(line, changes, t)
     changes.append((t, state))
 
 
-def _add_outage(line: _Line, changes: list[tuple[Ns, Availability]]) -> None:
+def _add_outage(line: Record, changes: list[tuple[Ns, Availability]]) -> None:
     start, duration = line.ns("start_s"), line.ns("duration_s")
     if not changes:
         changes.append((0, Availability.AVL_TRAIN))
@@ -186,10 +149,11 @@ def _add_outage(line: _Line, changes: list[tuple[Ns, Availability]]) -> None:
 
 
 def _in_order(
-    line: _Line, changes: list[tuple[Ns, Availability]], t: Ns, message: str = "times of a client must not decrease"
+    line: Record, changes: list[tuple[Ns, Availability]], t: Ns, message: str = "times of a client must not decrease"
 ) -> None:
     if changes and t < changes[-1][0]:
-        line.fail(f"{message}: {_seconds(t)} s follows {_seconds(changes[-1][0])} s", "sort the file by client and time")
+        last = _seconds(changes[-1][0])
+        line.fail(f"{message}: {_seconds(t)} s follows {last} s", "sort the file by client and time")
 
 
 def _changes(trace: Trace, client: ClientId, until: Ns) -> Iterator[tuple[Ns, Availability]]:
@@ -214,80 +178,3 @@ def _seconds(ns: Ns) -> str:
     """Exact seconds as text, without trailing zeros."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0") if rest else str(whole)
-
-
-def _is_csv(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".jsonl", ".ndjson"):
-        raise ConfigError(
-            f"the format of '{path.name}' is not known", hint="end its name in .csv or .jsonl", where=str(path)
-        )
-    return suffix == ".csv"
-
-
-def _open(path: Path, layouts: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], Iterator[_Line]]:
-    """Find out which columns a file has.
-
-    Returns:
-        The layout, and the file's lines with exactly these columns.
-    """
-    split = _csv_lines if _is_csv(path) else _json_lines
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError("the file is not UTF-8 text", hint="save it as UTF-8", where=str(path)) from error
-    except OSError as error:
-        raise ConfigError(f"the file cannot be read: {error.strerror}", hint="check the path", where=str(path)) from None
-    wanted = " or ".join(", ".join(layout) for layout in layouts)
-    lines = split(text, path, f"the columns are {wanted}")
-    first = next(lines, None)
-    if first is None:
-        return layouts[0], iter(())
-    layout = next((layout for layout in layouts if set(layout) == set(first.values)), None)
-    if layout is None:
-        place = f"{path}:1" if _is_csv(path) else first.place
-        found = ", ".join(map(str, first.values))
-        raise ConfigError(f"unknown columns: {found}", hint=f"the columns are {wanted}", where=place)
-    return layout, _same_columns(first, lines, layout)
-
-
-def _same_columns(first: _Line, rest: Iterator[_Line], layout: tuple[str, ...]) -> Iterator[_Line]:
-    yield first
-    for line in rest:
-        if set(line.values) != set(layout):
-            line.fail(f"this record has {', '.join(map(str, line.values))}", f"each has {', '.join(layout)}")
-        yield line
-
-
-def _csv_lines(text: str, path: Path, hint: str) -> Iterator[_Line]:
-    rows = csv.reader(text.splitlines(), strict=True)
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        for row in rows:
-            if not any(cell.strip() for cell in row):
-                continue
-            line = _Line(f"{path}:{rows.line_num}", dict(zip(header, (cell.strip() for cell in row), strict=False)))
-            if len(row) != len(header):
-                line.fail(f"{len(row)} values in {len(header)} columns", hint)
-            yield line
-    except csv.Error as error:
-        raise ConfigError(f"malformed CSV: {error}", hint=hint, where=f"{path}:{rows.line_num}") from None
-
-
-def _json_lines(text: str, path: Path, hint: str) -> Iterator[_Line]:
-    refuse: Callable[[str], NoReturn] = _refuse_constant
-    for number, raw in enumerate(text.split("\n"), start=1):
-        if not raw.strip():
-            continue
-        place = f"{path}:{number}"
-        try:
-            values = json.loads(raw, parse_float=Decimal, parse_constant=refuse)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"malformed JSON: {error}", hint=hint, where=place) from None
-        if not isinstance(values, dict):
-            raise ConfigError("a line must be a JSON object", hint=hint, where=place)
-        yield _Line(place, values)
-
-
-def _refuse_constant(token: str) -> NoReturn:
-    raise ValueError(f"{token} is not a number of JSON")

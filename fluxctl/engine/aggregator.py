@@ -88,6 +88,8 @@ class Aggregator:
         self._num_trainers = num_trainers
         self._retries: dict[ClientId, int] = {}
         self._last_cycle_wall_ns: Ns = 0
+        self._held = 0  # slots in use when the cycle began
+        self._stop_reason: str | None = None
         self.logical_now: Ns = 0
         self.cadence = Cadence(bins_per_round)
         self.stop: StopDecision | None = None
@@ -99,7 +101,7 @@ class Aggregator:
             self._evaluate()
             while self.stop is None:
                 self._run_cycle()
-                self._recorder.progress(self.logical_now, self.cadence, self._ledger.num_in_flight)
+                self._recorder.progress(self.logical_now, self.cadence, self._held)
         except StopRequested as request:
             self.stop = StopDecision(Verdict.INTERRUPTED, str(request), rule="interrupt")
         self._clock.stop()
@@ -107,8 +109,6 @@ class Aggregator:
     def request_stop(self, reason: str) -> None:
         """Ask for a clean end before the next update; callable from any thread."""
         self._stop_reason = reason
-
-    _stop_reason: str | None = None
 
     def _await_trainers(self) -> None:
         """Hold the first selection until enough trainers have registered."""
@@ -128,6 +128,7 @@ class Aggregator:
     def _run_cycle(self) -> None:
         started_ns, started_wall_ns = self._clock.now(), wall.monotonic_ns()
         self._dispatcher.fill(self.logical_now, self.cadence, self._bin.model(self.cadence))
+        self._held = self._ledger.num_in_flight
         contributions = self._collect()
         if not contributions:
             self.stop = StopDecision(Verdict.STARVED, "no client is left that could train", rule="starved")

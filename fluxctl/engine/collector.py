@@ -27,7 +27,8 @@ class TrainerFailedError(RunBrokeError):
     def __init__(self, failure: TrainerFailure) -> None:
         super().__init__(
             f"the trainer of client {failure.task.client} raised {failure.error}",
-            hint="see run.log for the traceback; engine.on_trainer_error can be fail, drop or retry",
+            hint="the traceback is in the run's run.log; engine.on_trainer_error can be fail, drop or retry",
+            where=failure.place,
         )
         self.detail = failure.traceback
 

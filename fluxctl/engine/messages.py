@@ -105,11 +105,20 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class TrainerFailure:
-    """Trainer to aggregator: the step raised."""
+    """Trainer to aggregator: the step raised.
+
+    Args:
+        trainer: Thread that worked on it; free again.
+        task: What was asked.
+        error: Type and message.
+        place: ``file:line`` that raised.
+        traceback: For the log.
+    """
 
     trainer: int
     task: Train
     error: str
+    place: str
     traceback: str
 
 

@@ -96,7 +96,14 @@ class Trainer:
         try:
             output = job.result()
         except Exception as error:  # whatever a step raises is the aggregator's to judge
-            failure = TrainerFailure(self.index, task, f"{type(error).__name__}: {error}", traceback.format_exc())
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            failure = TrainerFailure(
+                self.index,
+                task,
+                error=f"{type(error).__name__}: {error}",
+                place=f"{last.filename}:{last.lineno}",
+                traceback=traceback.format_exc(),
+            )
             self.clock.put(self.outbox, failure, urgent=True)
             return
         due_ns = self.due(task, ns_from_s(output.report.compute_wall_s))

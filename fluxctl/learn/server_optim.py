@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Final, Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 from fluxctl.errors import ConfigError, UnknownNameError
-from fluxctl.learn.server_step import clipped, sgd_step
+from fluxctl.learn.server_step import clipped, linear_factor, sgd_step
 from fluxctl.registry import suggestion
 
 JSON: TypeAlias = bool | int | float | str
@@ -251,20 +250,3 @@ class ServerOptimizer:
             raise ValueError(f"state of '{meta['optimizer']}' cannot be used by '{self.settings.optimizer}'")
         self.num_steps, self.num_clipped = int(meta["num_steps"]), int(meta["num_clipped"])
         self._rule.load(arrays)
-
-
-def linear_factor(step: int, total_steps: int, warmup_ratio: float) -> float:
-    """Share of the learning rate at a step.
-
-    It rises over the first ``ceil(warmup_ratio * total_steps)`` steps, is 1 at the last of them, and falls by equal
-    amounts from then on so that it would be 0 at step ``total_steps``. No step of the run is wasted on a rate of 0.
-
-    Args:
-        step: Counts from 0.
-        total_steps: Steps of the whole run; 0 beyond them.
-        warmup_ratio: Share of them, at least 0 and below 1.
-    """
-    num_warmup = ceil(warmup_ratio * total_steps - 1e-9)  # 0.1 * 30 is 3.0000000000000004
-    if step < num_warmup:
-        return (step + 1) / num_warmup
-    return max(total_steps - step, 0) / max(total_steps - num_warmup, 1)

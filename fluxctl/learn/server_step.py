@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 
 import torch
 from torch import Tensor
@@ -47,3 +47,20 @@ def clipped(aggregate: Tensor, max_norm: float) -> Tensor:
     if not max_norm < norm < inf:
         return aggregate
     return aggregate * (max_norm / norm)
+
+
+def linear_factor(step: int, total_steps: int, warmup_ratio: float) -> float:
+    """Share of the learning rate at a step.
+
+    It rises over the first ``ceil(warmup_ratio * total_steps)`` steps, is 1 at the last of them, and falls by equal
+    amounts from then on so that it would be 0 at step ``total_steps``. No step of the run is wasted on a rate of 0.
+
+    Args:
+        step: Counts from 0.
+        total_steps: Steps of the whole run; 0 beyond them.
+        warmup_ratio: Share of them, at least 0 and below 1.
+    """
+    num_warmup = ceil(warmup_ratio * total_steps - 1e-9)  # 0.1 * 30 is 3.0000000000000004
+    if step < num_warmup:
+        return (step + 1) / num_warmup
+    return max(total_steps - step, 0) / max(total_steps - num_warmup, 1)

@@ -12,7 +12,8 @@ from fluxctl.policies.rates import RATES, RateInput
 pytestmark = pytest.mark.feature("B3")
 
 UTILITIES = st.floats(0, 1e9) | st.sampled_from([math.nan, math.inf, -1.0])
-INPUTS = st.builds(RateInput, st.integers(0, 10**6), UTILITIES, st.none() | st.floats(0, 1e6))
+AGES = st.integers(0, 10**6) | st.floats(0, 1e6)
+INPUTS = st.builds(RateInput, AGES, UTILITIES, st.none() | st.floats(0, 1e6))
 COHORTS = st.lists(st.tuples(INPUTS, st.tuples(*[st.floats(-1e6, 1e6, width=32)] * 3)), max_size=8)
 ORDER_FREE = sorted(set(RATES.names()) - {"grad_aware"})
 BOUND = 1.3  # the largest rate that the formulas can give: new, fresh and of endless utility
@@ -37,7 +38,7 @@ def test_rates_are_finite_within_bounds_and_one_per_update(name, cohort):
 
 
 @pytest.mark.parametrize("name", RATES.names())
-@given(staleness=st.lists(st.integers(0, 10**6), min_size=2, max_size=6), utility=UTILITIES)
+@given(staleness=st.lists(AGES, min_size=2, max_size=6), utility=UTILITIES)
 def test_older_updates_never_count_more(name, staleness, utility):
     rates = [weigh(name, [(RateInput(age, utility), (1.0, 0.0, 0.0))]).rates[0] for age in sorted(staleness)]
     assert rates == sorted(rates, reverse=True)

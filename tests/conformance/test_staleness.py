@@ -1,5 +1,7 @@
 """What every staleness policy must do, over everything registered."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,14 @@ def test_a_current_update_is_accepted_as_fresh(name, place):
     decision = STALENESS.build(name, {}).judge(StalenessView(*place, *place))
     assert decision.accepted
     assert decision.rate_staleness == 0
+
+
+@pytest.mark.feature("B5")
+@pytest.mark.parametrize("name", STALENESS.names())
+@given(view=VIEWS.filter(lambda view: view.update_version <= view.version), age_s=st.floats(0, 1e9))
+def test_seconds_decide_nothing_unless_asked_for(name, view, age_s):
+    policy = STALENESS.build(name, {})
+    assert policy.judge(replace(view, age_s=age_s)) == policy.judge(view)
 
 
 @pytest.mark.parametrize("name", STALENESS.names())

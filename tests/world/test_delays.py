@@ -1,13 +1,16 @@
 """Durations of clients against the measured registry, and their rules."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fluxctl.config.model import DelaysConfig
+from fluxctl.errors import ConfigError
 from fluxctl.types import NS_PER_S
-from fluxctl.world.delays import build_delays
+from fluxctl.world.delays import ParetoDelays, RegistryDelays, ZipfDelays, build_delays, straggler_offset_ns
 
 
 def durations_s(num, seed=0, **settings):
@@ -110,3 +113,67 @@ def test_task_durations_are_positive_integers_that_grow_with_passes(client, pass
     assert isinstance(shorter, int)
     assert 1 <= shorter <= longer
     assert delays.task_duration_ns(client, reference) == delays.duration_ns(client)
+
+
+def modelled_s(model, num, **bounds):
+    delays = build_delays(DelaysConfig(**bounds), 0, model)
+    return np.array([delays.duration_ns(client) for client in range(num)]) / NS_PER_S
+
+
+def test_pareto_durations_have_a_power_law_tail():
+    """P(D > 2 low) = 2^-shape and P(D > 4 low) = 4^-shape: 0.5 and 0.25 for shape 1."""
+    seconds = modelled_s(ParetoDelays(shape=1.0), 4000, low_s=1.0, high_s=1000.0)
+    assert seconds.min() >= 1.0
+    assert (seconds > 2).mean() == pytest.approx(0.5, abs=0.025)
+    assert (seconds > 4).mean() == pytest.approx(0.25, abs=0.025)
+    assert seconds.max() <= 1000.0
+
+
+def test_pareto_durations_are_cut_at_the_upper_bound():
+    """A shape of 0.01 sends nearly everybody beyond any bound."""
+    seconds = modelled_s(ParetoDelays(shape=0.01), 200, low_s=1.0, high_s=8.0)
+    assert seconds.max() == pytest.approx(8.0)
+    assert (seconds == seconds.max()).mean() > 0.9
+
+
+def test_zipf_durations_are_multiples_with_the_law_s_shares():
+    """Ranks 1, 2, 3 with exponent 1: masses 1, 1/2, 1/3 of 11/6, so shares 6/11, 3/11, 2/11."""
+    seconds = modelled_s(ZipfDelays(exponent=1.0), 4000, low_s=2.0, high_s=7.9)
+    values, counts = np.unique(seconds, return_counts=True)
+    assert values.tolist() == [2.0, 4.0, 6.0]
+    assert counts / 4000 == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.025)
+
+
+def test_a_registry_gives_each_client_its_own_duration_over_the_factor():
+    delays = build_delays(DelaysConfig(factor=2.0), 0, RegistryDelays({0: 3.0, 1: 500.0}))
+    assert [delays.duration_ns(client) for client in (0, 1)] == [NS_PER_S * 3 // 2, 250 * NS_PER_S]
+    with pytest.raises(ConfigError, match="no line for client 2") as caught:
+        delays.duration_ns(2)
+    assert "assign: draw" in caught.value.hint
+
+
+def test_a_small_registry_serves_a_large_population():
+    seconds = modelled_s(RegistryDelays({7: 3.0, 9: 5.0}, assign="draw"), 2000)
+    assert set(seconds) == {3.0, 5.0}
+    assert (seconds == 3.0).mean() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("model", [ParetoDelays(), ZipfDelays(), RegistryDelays({0: 1.0, 1: 2.0}, assign="draw")])
+def test_heavy_tails_depend_on_seed_and_client_alone(model):
+    forward, backward = (build_delays(DelaysConfig(), 3, model) for _ in range(2))
+    asked = {client: forward.duration_ns(client) for client in range(50)}
+    assert {client: backward.duration_ns(client) for client in reversed(range(50))} == asked
+    other = build_delays(DelaysConfig(), 4, model)
+    assert [other.duration_ns(client) for client in range(50)] != list(asked.values())
+
+
+def test_straggler_offsets_are_even_stable_and_within_the_spread():
+    offsets = np.array([straggler_offset_ns(client, 10.0) for client in range(2000)]) / NS_PER_S
+    assert offsets.min() >= 0
+    assert offsets.max() < 10
+    assert np.percentile(offsets, [25, 50, 75]) == pytest.approx([2.5, 5, 7.5], abs=0.5)
+    assert straggler_offset_ns(3, 0.0) == 0
+    assert straggler_offset_ns(3, 20.0) == pytest.approx(2 * straggler_offset_ns(3, 10.0), abs=1)
+    # blake2b of "straggler 0", as hashlib gives it: a stored run must read the same for ever
+    word = int.from_bytes(hashlib.blake2b(b"straggler 0", digest_size=8).digest(), "little")
+    assert straggler_offset_ns(0, 10.0) == 10 * NS_PER_S * word // 2**64

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, ndtri
 
-from fluxctl.types import NS_PER_S, Availability, ClientId, Ns
+from fluxctl.types import NS_PER_S, Availability, ClientId
 from fluxctl.world.availability.durations import Durations, Floats, after_s
 from fluxctl.world.availability.recorded import RecordedTrace
 from fluxctl.world.availability.timeline import Exhaustion, Timeline
@@ -31,10 +31,26 @@ from fluxctl.world.seeds import stream
 
 HORIZON_S: Final = 536_544  # 6.21 days, as measured
 _BLOCK: Final = 64  # charges drawn at once
-_CANDIDATES: Final = 32  # of the length-biased state at time 0
+_CANDIDATES: Final = 32  # for the length of what goes on at time 0
+_FLICKER_S: Final = 60
+_LOG_MINUTE, _LOG_HOUR, _LOG_NINE_HOURS = 1.78, 3.5, 4.5  # decimal logarithms of seconds, roughly
 
 # 1 / g, 1 / g^2, 1 / g^3 for the root g of g^4 = g + 1: the generalised golden ratio in three dimensions
 _STEPS: Final = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
+
+
+_CHARGES: Final = Durations(
+    short=((0.0, 1.0), (0.058, 1.5), (0.132, 2.5), (0.242, 22.0), (0.315, 60.0), (0.425, 300.0)),
+    log_sd_below=0.85,
+    log_sd_above=0.83,
+    longest_s=135_855.0,
+)
+_GAPS: Final = Durations(
+    short=((0.0, 1.0), (0.08, 1.5), (0.297, 2.5), (0.355, 12.0), (0.44, 60.0), (0.525, 400.0)),
+    log_sd_below=0.9,
+    log_sd_above=0.93,
+    longest_s=float(HORIZON_S),
+)
 
 
 class Variant(StrEnum):
@@ -49,45 +65,46 @@ class Variant(StrEnum):
 class Population:
     """How habits spread over phones; medians and two-sided spreads of normal scores."""
 
-    log_cycles: tuple[float, float, float] = (2.60, 0.60, 1.03)  # of charges in a horizon: median, sd below, sd above
-    logit_duty: tuple[float, float, float] = (-1.94, 0.70, 0.82)  # of the share of time spent charging
-    day_swing_charge: float = 0.20
-    day_swing_gap: float = 0.62
+    log_cycles: tuple[float, float, float] = (2.59, 0.57, 1.04)  # of charges in a horizon: median, sd below, sd above
+    logit_duty: tuple[float, float, float] = (-1.96, 0.74, 0.83)  # of the share of time spent charging
+    charge_swing: float = 0.19
+    gap_swing: float = 0.64
     peak_s: float = 0.0  # time of day at which most phones begin to charge
-    charges: Durations = Durations(
-        ((0.0, 1.0), (0.055, 1.5), (0.127, 2.5), (0.235, 22.0), (0.305, 60.0), (0.40, 300.0)), 0.85, 0.85, 135_855.0
-    )
-    gaps: Durations = Durations(
-        ((0.0, 1.0), (0.08, 1.5), (0.30, 2.5), (0.355, 12.0), (0.435, 60.0), (0.52, 400.0)), 0.9, 1.0, 536_544.0
-    )
+    charges: Durations = _CHARGES
+    gaps: Durations = _GAPS
 
 
 @dataclass(frozen=True)
 class Battery:
-    """Whether a gap begins above the threshold, and for how long it stays there.
+    """Whether a gap begins above a threshold, and for how long it stays there.
 
     Args:
-        start_scores: Normal score of "above the threshold at the start" for gaps of a minute, an hour and nine
-            hours; linear in the logarithm of the gap between these.
+        scores: Normal score of "above the threshold at the start" for gaps of a minute, an hour and nine hours.
         drain_scale: Factor of the drain time.
     """
 
-    start_scores: tuple[float, float, float]
+    scores: tuple[float, float, float]
     drain_scale: float
+
+    def score(self, gap_s: int) -> float:
+        """Score for a gap: linear in the logarithm of its length, constant outside."""
+        minute, hour, nine_hours = self.scores
+        log_gap = math.log10(gap_s)
+        if log_gap < _LOG_HOUR:
+            return hour - (hour - minute) * min(1.0, (_LOG_HOUR - log_gap) / (_LOG_HOUR - _LOG_MINUTE))
+        return hour + (nine_hours - hour) * min(1.0, (log_gap - _LOG_HOUR) / (_LOG_NINE_HOURS - _LOG_HOUR))
 
 
 @dataclass(frozen=True)
 class Draining:
-    """What all thresholds share."""
+    """What all thresholds share. Drain times are log-normal: (mean, sd) of the logarithm of seconds."""
 
-    start_habit: float = 0.42  # weight of the phone's habit in the score
-    log_drain: float = 10.4
-    drain_habit: float = 0.6
-    drain_sd: float = 0.9
-    near_share: float = 0.2  # of gaps that begin just above the threshold
-    log_near: float = 6.5
-    near_sd: float = 1.5
-    recharge_share: float = 0.2  # of stretches below the threshold that a short charge away from home ends
+    start_habit: float = 0.42  # weight of the phone's habit in the score at the start
+    far: tuple[float, float] = (10.4, 0.9)  # from a full battery
+    far_habit: float = 0.6  # weight of the phone's habit in it
+    near: tuple[float, float] = (6.5, 1.5)  # from just above the threshold
+    near_share: float = 0.2
+    recharge_share: float = 0.2  # of the stretches below the threshold that a short charge interrupts
 
 
 @dataclass(frozen=True)
@@ -104,14 +121,22 @@ class Calibration:
         return {Variant.TWO_STATE: None, Variant.EVAL_50: self.eval_50, Variant.EVAL_75: self.eval_75}[variant]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """One charge or one gap; ``uniforms`` decide about the battery."""
+class _Fate(NamedTuple):
+    """What is drawn for the battery in one gap."""
+
+    start_score: float  # normal; the battery begins above the threshold if this is below the gap's score
+    drain_s: float  # at drain scale 1
+    recharge: float  # uniform
+    place: float  # uniform
+
+
+class _Stretch(NamedTuple):
+    """One charge or one gap, in whole seconds."""
 
     start_s: int
     end_s: int
     is_charge: bool
-    uniforms: Floats
+    fate: _Fate
 
 
 def mobiperf_trace(
@@ -131,15 +156,21 @@ def mobiperf_trace(
     def timeline(client: ClientId) -> Timeline:
         habits = _habits(seed, client)
         changes = [
-            change
-            for stretch in _alternation(numbers.population, seed, client, habits)
-            for change in _changes(stretch, battery, numbers.draining, habits[2])
+            (max(0, start_s) * NS_PER_S, state)
+            for stretch in _alternation(numbers, seed, client, habits)
+            for start_s, state in _changes(stretch, battery, numbers.draining, habits.battery)
         ]
-        clipped = [(max(0, start_s) * NS_PER_S, state) for start_s, state in changes]
-        return Timeline.of(clipped, HORIZON_S * NS_PER_S, exhaustion)
+        return Timeline.of(changes, HORIZON_S * NS_PER_S, exhaustion)
 
-    horizon: Ns = HORIZON_S * NS_PER_S
-    return RecordedTrace(timeline, horizon, exhaustion)
+    return RecordedTrace(timeline, HORIZON_S * NS_PER_S, exhaustion)
+
+
+class _Habits(NamedTuple):
+    """Normal scores of a phone among all phones."""
+
+    frequency: float
+    duty: float
+    battery: float
 
 
 @lru_cache(maxsize=8)
@@ -148,11 +179,9 @@ def _shifts(seed: int) -> tuple[float, float, float]:
     return first, second, third
 
 
-def _habits(seed: int, client: ClientId) -> tuple[float, float, float]:
-    """Normal scores of a phone's charging frequency, duty and battery level."""
+def _habits(seed: int, client: ClientId) -> _Habits:
     points = [(shift + (client + 1) * step) % 1.0 for shift, step in zip(_shifts(seed), _STEPS, strict=True)]
-    frequency, duty, battery = (float(ndtri(min(max(point, 1e-6), 1 - 1e-6))) for point in points)
-    return frequency, duty, battery
+    return _Habits(*(float(ndtri(min(max(point, 1e-6), 1 - 1e-6))) for point in points))
 
 
 def _spread(score: float, numbers: tuple[float, float, float]) -> float:
@@ -160,73 +189,91 @@ def _spread(score: float, numbers: tuple[float, float, float]) -> float:
     return median + score * (above if score > 0 else below)
 
 
-def _alternation(
-    population: Population, seed: int, client: ClientId, habits: tuple[float, float, float]
-) -> Iterator[_Stretch]:
+class _Kind(NamedTuple):
+    """Charges or gaps of one phone."""
+
+    durations: Durations
+    mean_s: float
+    swing: float
+
+
+def _kinds(population: Population, habits: _Habits) -> tuple[_Kind, _Kind]:
+    """Gaps and charges, in this order, so that ``is_charge`` is the index."""
+    duty = float(expit(_spread(habits.duty, population.logit_duty)))
+    cycle_s = HORIZON_S / math.exp(_spread(habits.frequency, population.log_cycles))
+    return (
+        _Kind(population.gaps, (1 - duty) * cycle_s, population.gap_swing),
+        _Kind(population.charges, duty * cycle_s, -population.charge_swing),
+    )
+
+
+def _alternation(numbers: Calibration, seed: int, client: ClientId, habits: _Habits) -> Iterator[_Stretch]:
     """Charges and gaps until the horizon is covered; the first one may have begun before time 0."""
-    duty = float(expit(_spread(habits[1], population.logit_duty)))
-    cycle_s = HORIZON_S / math.exp(_spread(habits[0], population.log_cycles))
+    kinds = _kinds(numbers.population, habits)
+    peak_s = numbers.population.peak_s
     source = stream(seed, "trace", client=client).generator()
-    kinds = {
-        True: (population.charges, duty * cycle_s, -population.day_swing_charge),
-        False: (population.gaps, (1 - duty) * cycle_s, population.day_swing_gap),
-    }
-    first = source.random(5)
-    is_charge = bool(first[0] < duty)
-    durations, mean_s, swing = kinds[is_charge]
-    # At time 0 a duration is met in proportion to its length, at a uniform place within it.
-    lengths = durations.long_s((np.arange(_CANDIDATES) + first[1]) / _CANDIDATES, mean_s)
-    passed = np.cumsum(lengths)
-    length = float(lengths[min(int(np.searchsorted(passed, first[2] * passed[-1])), _CANDIDATES - 1)])
-    now = max(1, round(after_s(0.0, length * first[3], swing, population.peak_s)))
-    yield _Stretch(round(now - length), now, is_charge, source.random(4))
+    first = _first(kinds, peak_s, source.random(4), _fates(numbers.draining, habits, source.random((1, 4)))[0])
+    yield first
+    is_charge, now = first.is_charge, first.end_s
     while now < HORIZON_S:
         uniforms = source.random((_BLOCK, 6))
-        drawn = {kind: kinds[kind][0].draw_s(uniforms[:, int(kind)], kinds[kind][1]) for kind in (False, True)}
-        for index in range(_BLOCK):
+        fates = _fates(numbers.draining, habits, uniforms[:, 2:])
+        drawn = [kind.durations.draw_s(uniforms[:, index], kind.mean_s) for index, kind in enumerate(kinds)]
+        short = [uniforms[:, index] < kind.durations.short_share for index, kind in enumerate(kinds)]
+        lengths, is_short = np.column_stack(drawn).tolist(), np.column_stack(short).tolist()
+        for row in range(_BLOCK):
             for _ in range(2):
                 is_charge = not is_charge
-                durations, mean_s, swing = kinds[is_charge]
-                duration_s = float(drawn[is_charge][index])
-                is_short = uniforms[index, int(is_charge)] < durations.short_share
-                end = now + duration_s if is_short else after_s(now, duration_s, swing, population.peak_s)
-                start, now = now, max(now + 1, round(end))
-                yield _Stretch(start, now, is_charge, uniforms[index, 2:])
+                length = lengths[row][is_charge]
+                # Flicker does not care about the time of day.
+                swing = 0.0 if is_short[row][is_charge] else kinds[is_charge].swing
+                start, now = now, max(now + 1, round(after_s(now, length, swing, peak_s)))
+                yield _Stretch(start, now, is_charge, fates[row])
                 if now >= HORIZON_S:
                     return
+
+
+def _first(kinds: tuple[_Kind, _Kind], peak_s: float, uniforms: Floats, fate: _Fate) -> _Stretch:
+    """What goes on at time 0: met in proportion to its length, at a uniform place within it."""
+    gap, charge = kinds
+    is_charge = bool(uniforms[0] * (gap.mean_s + charge.mean_s) < charge.mean_s)
+    kind = kinds[is_charge]
+    lengths = kind.durations.long_s((np.arange(_CANDIDATES) + uniforms[1]) / _CANDIDATES, kind.mean_s)
+    passed = np.cumsum(lengths)
+    length = float(lengths[min(int(np.searchsorted(passed, uniforms[2] * passed[-1])), _CANDIDATES - 1)])
+    end = max(1, round(after_s(0.0, length * float(uniforms[3]), kind.swing, peak_s)))
+    return _Stretch(min(0, round(end - length)), end, is_charge, fate)
+
+
+def _fates(draining: Draining, habits: _Habits, uniforms: Floats) -> list[_Fate]:
+    """Batteries of gaps from uniforms of shape ``(n, 4)``."""
+    start, drain, recharge, place = np.clip(uniforms.T, 1e-9, 1 - 1e-9)
+    near = draining.near_share
+    is_near = drain < near
+    score = ndtri(np.where(is_near, drain / near, (drain - near) / (1 - near)).clip(1e-9, 1 - 1e-9))
+    far_log_s = draining.far[0] + draining.far_habit * habits.battery + draining.far[1] * score
+    drain_s = np.exp(np.where(is_near, draining.near[0] + draining.near[1] * score, far_log_s))
+    columns = (ndtri(start), drain_s, recharge, place)
+    return [_Fate(*row) for row in np.column_stack(columns).tolist()]
 
 
 def _changes(
     stretch: _Stretch, battery: Battery | None, draining: Draining, habit: float
 ) -> Iterator[tuple[int, Availability]]:
     """Cut a stretch into states: a charge trains, a gap evaluates while the battery is above the threshold."""
-    if stretch.is_charge:
-        yield stretch.start_s, Availability.AVL_TRAIN
+    at, end, is_charge, fate = stretch
+    if is_charge or battery is None:
+        yield at, Availability.AVL_TRAIN if is_charge else Availability.UN_AVL
         return
-    if battery is None:
-        yield stretch.start_s, Availability.UN_AVL
-        return
-    at, end = stretch.start_s, stretch.end_s
-    above, drain, recharge, place = stretch.uniforms.tolist()
-    log_gap = math.log10(end - at)
-    score = float(np.interp(log_gap, (1.78, 3.5, 4.5), battery.start_scores)) + draining.start_habit * habit
-    drain_s = max(1, round(battery.drain_scale * _drain_s(draining, drain, habit)))
-    if above < ndtr(score):
+    drain_s = max(1, round(battery.drain_scale * fate.drain_s))
+    if fate.start_score < battery.score(end - at) + draining.start_habit * habit:
         yield at, Availability.AVL_EVAL
         at += drain_s
     if at >= end:
         return
     yield at, Availability.UN_AVL
-    if end - stretch.start_s > 60 and recharge < draining.recharge_share:
-        at += round((end - at) * place)
+    if end - stretch.start_s > _FLICKER_S and fate.recharge < draining.recharge_share:
+        at += round((end - at) * fate.place)
         yield at, Availability.AVL_EVAL
         if at + drain_s < end:
             yield at + drain_s, Availability.UN_AVL
-
-
-def _drain_s(draining: Draining, uniform: float, habit: float) -> float:
-    near = draining.near_share
-    if uniform < near:
-        return math.exp(draining.log_near + draining.near_sd * float(ndtri(max(uniform, 1e-9) / near)))
-    score = float(ndtri(max(uniform - near, 1e-9) / (1 - near)))
-    return math.exp(draining.log_drain + draining.drain_habit * habit + draining.drain_sd * score)

@@ -33,6 +33,12 @@ def test_old_is_the_inverse_root():
     assert rates("old", [RateInput(0), RateInput(3), RateInput(8)]).rates == pytest.approx([1.0, 0.5, 1 / 3])
 
 
+@pytest.mark.feature("B5")
+def test_age_may_be_a_fraction_of_a_version():
+    """On the clock of seconds: 1/sqrt(1 + 1.25) = 1/1.5."""
+    assert rates("old", [RateInput(1.25)]).rates == pytest.approx([2 / 3])
+
+
 @pytest.mark.parametrize(
     ("staleness", "utility", "expected"),
     [

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fluxctl.errors import InvariantError
-from fluxctl.policies.staleness import STALENESS, StalenessView
+from fluxctl.errors import ConfigError, InvariantError
+from fluxctl.policies.staleness import STALENESS, StalenessDecision, StalenessView
 
 pytestmark = pytest.mark.feature("B7")
 
@@ -51,3 +51,36 @@ def test_impossible_versions_are_a_bug_and_never_an_age(name, version):
     """Pitfall: an uninitialised version gave a staleness of 1e13."""
     with pytest.raises(InvariantError, match=f"update of model version {version} cannot exist at version 23"):
         STALENESS.build(name, {}).judge(replace(NOW, update_version=version))
+
+
+class TestClock:
+    """Age in versions or in engine seconds."""
+
+    @pytest.mark.feature("B5")
+    @pytest.mark.parametrize(
+        ("params", "age"),
+        [
+            ({}, 1),  # one version, whatever it took
+            ({"clock": "versions"}, 1),
+            ({"clock": "seconds"}, 1.5),  # 90 s at 60 s a version
+            ({"clock": "seconds", "seconds_per_version": 30.0}, 3.0),
+        ],
+    )
+    def test_downweight_counts_versions_or_seconds(self, params, age):
+        view = replace(CASES["previous bin"], age_s=90.0)
+        assert STALENESS.build("downweight", params).judge(view) == StalenessDecision(True, age)
+
+    @pytest.mark.feature("B5")
+    def test_a_current_update_has_an_age_in_seconds(self):
+        policy = STALENESS.build("downweight", {"clock": "seconds"})
+        assert policy.judge(replace(NOW, age_s=30.0)).rate_staleness == 0.5
+
+    def test_impossible_versions_are_a_bug_on_either_clock(self):
+        policy = STALENESS.build("downweight", {"clock": "seconds"})
+        with pytest.raises(InvariantError):
+            policy.judge(replace(NOW, update_version=24))
+
+    @pytest.mark.parametrize("params", [{"clock": "hours"}, {"seconds_per_version": 0.0}])
+    def test_bad_parameters_are_named(self, params):
+        with pytest.raises(ConfigError, match=f"'downweight': parameter '{next(iter(params))}'"):
+            STALENESS.build("downweight", params)
