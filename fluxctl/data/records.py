@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Final, NoReturn
 
+from fluxctl.config.problems import shown
 from fluxctl.errors import ConfigError
 from fluxctl.types import NS_PER_S, ClientId, Ns
 
@@ -37,7 +38,7 @@ class Record:
         value = self.values["client"]
         text = str(value)
         if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= _CLIENT_DIGITS):
-            self.fail(f"client must be a whole number from 0, not {value!r}", "number the clients 0, 1, 2, ...")
+            self.fail(f"client must be a whole number from 0, not {shown(value)}", "number the clients 0, 1, 2, ...")
         return int(text)
 
     def ns(self, column: str) -> Ns:
@@ -48,9 +49,13 @@ class Record:
         except InvalidOperation:
             seconds = Decimal("nan")
         if not seconds.is_finite():
-            self.fail(f"{column} must be a number of seconds, not {value!r}", "write seconds, for example 1200 or 0.5")
+            self.fail(
+                f"{column} must be a number of seconds, not {shown(value)}", "write seconds, for example 1200 or 0.5"
+            )
         if not 0 <= seconds <= _LONGEST_S:
-            self.fail(f"{column} must be from 0 to {_LONGEST_S} s, not {value}", "count seconds from the run's start")
+            self.fail(
+                f"{column} must be from 0 to {_LONGEST_S} s, not {shown(value)}", "count seconds from the run's start"
+            )
         return int((seconds * NS_PER_S).to_integral_value())
 
 
@@ -97,7 +102,7 @@ def read_records(path: Path, layouts: tuple[tuple[str, ...], ...]) -> tuple[tupl
     layout = next((layout for layout in layouts if set(layout) == set(first.values)), None)
     if layout is None:
         place = f"{path}:1" if is_csv(path) else first.place
-        found = ", ".join(map(str, first.values))
+        found = shown(", ".join(map(str, first.values)))
         raise ConfigError(f"unknown columns: {found}", hint=f"the columns are {wanted}", where=place)
     return layout, _same_columns(first, lines, layout)
 
@@ -115,7 +120,7 @@ def _csv_lines(text: str, path: Path, hint: str) -> Iterator[Record]:
     try:
         header = [name.strip() for name in next(rows, [])]
         if len(set(header)) != len(header):
-            raise ConfigError("a column is named twice", hint=hint, where=f"{path}:1")
+            raise ConfigError(f"unknown columns: {shown(', '.join(header))}", hint=hint, where=f"{path}:1")
         for row in rows:
             if not any(cell.strip() for cell in row):
                 continue

@@ -239,9 +239,7 @@ class TestStopping:
         assert all(event["stop_reason"] is None for event in run.of("agg_round")[:-1])
 
     @pytest.mark.feature("A23")
-    def test_the_engine_budget_ends_a_bin_that_never_commits(
-        self, run_engine: RunEngine, config_of: ConfigOf
-    ) -> None:
+    def test_the_engine_budget_ends_a_bin_that_never_commits(self, run_engine: RunEngine, config_of: ConfigOf) -> None:
         run = run_engine(
             config_of(
                 gate__stopping_policy="off",
@@ -604,9 +602,7 @@ class TestMessages:
         style: dict[str, Any],
         selection: str,
     ) -> None:
-        config = config_of(
-            **style, selection__per=selection, gate__var_threshold=1e-9, gate__max_iterations_per_bin=5
-        )
+        config = config_of(**style, selection__per=selection, gate__var_threshold=1e-9, gate__max_iterations_per_bin=5)
         workload = null_workload()
         run = run_engine(config, workload=workload)
         full = [(t.client, t.version) for t in workload.received if payload_kind(t) is PayloadKind.WEIGHTS]

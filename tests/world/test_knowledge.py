@@ -116,7 +116,9 @@ def test_flicker_between_pings_is_never_heard_and_asking_for_it_ends():
 
 
 @pytest.mark.parametrize("policy", ["unaware", "oracular", "client_notify", "heartbeat"])
-@pytest.mark.parametrize("kind", [{"kind": "slots", "unavailable_frac": 0.4}, {"kind": "mobiperf", "variant": "3st_50"}])
+@pytest.mark.parametrize(
+    "kind", [{"kind": "slots", "unavailable_frac": 0.4}, {"kind": "mobiperf", "variant": "3st_50"}]
+)
 def test_beliefs_about_a_population_equal_those_about_its_clients(policy, kind):
     trace = build_trace(TraceSpec(description="a trace", **kind), 1)
     params = KnowledgeParams(policy=policy, notify_latency_s=45.0, num_states=2)
@@ -129,9 +131,7 @@ def test_beliefs_about_a_population_equal_those_about_its_clients(policy, kind):
 
 def test_two_states_fold_those_who_can_only_evaluate():
     trace = RecordedTrace.of({0: Timeline.of([(0, EVAL), (50, TRAIN)], 100, Exhaustion.WRAP)})
-    two, three = (
-        build_knowledge(KnowledgeParams(policy="client_notify", num_states=num), trace) for num in (2, 3)
-    )
+    two, three = (build_knowledge(KnowledgeParams(policy="client_notify", num_states=num), trace) for num in (2, 3))
     assert (two.believed_state(0, 10), three.believed_state(0, 10)) == (GONE, EVAL)
     assert two.believed_next_available(0, 10, BOTH, until=99) == 50
     assert three.believed_next_available(0, 10, BOTH, until=99) == 10

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -24,101 +22,18 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from fluxctl.types import NS_PER_S, Availability, ClientId
+from fluxctl.world.availability.calibration import HORIZON_S, Battery, Calibration, Draining, Population, Variant
 from fluxctl.world.availability.durations import Durations, Floats, after_s
 from fluxctl.world.availability.recorded import RecordedTrace
 from fluxctl.world.availability.timeline import Exhaustion, Timeline
 from fluxctl.world.seeds import stream
 
-HORIZON_S: Final = 536_544  # 6.21 days, as measured
 _BLOCK: Final = 64  # charges drawn at once
 _CANDIDATES: Final = 32  # for the length of what goes on at time 0
 _FLICKER_S: Final = 60
-_LOG_MINUTE, _LOG_HOUR, _LOG_NINE_HOURS = 1.78, 3.5, 4.5  # decimal logarithms of seconds, roughly
 
 # 1 / g, 1 / g^2, 1 / g^3 for the root g of g^4 = g + 1: the generalised golden ratio in three dimensions
 _STEPS: Final = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
-
-
-_CHARGES: Final = Durations(
-    short=((0.0, 1.0), (0.058, 1.5), (0.132, 2.5), (0.242, 22.0), (0.315, 60.0), (0.425, 300.0)),
-    log_sd_below=0.85,
-    log_sd_above=0.83,
-    longest_s=135_855.0,
-)
-_GAPS: Final = Durations(
-    short=((0.0, 1.0), (0.08, 1.5), (0.297, 2.5), (0.355, 12.0), (0.44, 60.0), (0.525, 400.0)),
-    log_sd_below=0.9,
-    log_sd_above=0.93,
-    longest_s=float(HORIZON_S),
-)
-
-
-class Variant(StrEnum):
-    """What an idle, uncharged phone may do."""
-
-    TWO_STATE = "2st"  # nothing
-    EVAL_50 = "3st_50"  # evaluate while its battery is above 50 %
-    EVAL_75 = "3st_75"
-
-
-@dataclass(frozen=True)
-class Population:
-    """How habits spread over phones; medians and two-sided spreads of normal scores."""
-
-    log_cycles: tuple[float, float, float] = (2.59, 0.57, 1.04)  # of charges in a horizon: median, sd below, sd above
-    logit_duty: tuple[float, float, float] = (-1.96, 0.74, 0.83)  # of the share of time spent charging
-    charge_swing: float = 0.19
-    gap_swing: float = 0.64
-    peak_s: float = 0.0  # time of day at which most phones begin to charge
-    charges: Durations = _CHARGES
-    gaps: Durations = _GAPS
-
-
-@dataclass(frozen=True)
-class Battery:
-    """Whether a gap begins above a threshold, and for how long it stays there.
-
-    Args:
-        scores: Normal score of "above the threshold at the start" for gaps of a minute, an hour and nine hours.
-        drain_scale: Factor of the drain time.
-    """
-
-    scores: tuple[float, float, float]
-    drain_scale: float
-
-    def score(self, gap_s: int) -> float:
-        """Score for a gap: linear in the logarithm of its length, constant outside."""
-        minute, hour, nine_hours = self.scores
-        log_gap = math.log10(gap_s)
-        if log_gap < _LOG_HOUR:
-            return hour - (hour - minute) * min(1.0, (_LOG_HOUR - log_gap) / (_LOG_HOUR - _LOG_MINUTE))
-        return hour + (nine_hours - hour) * min(1.0, (log_gap - _LOG_HOUR) / (_LOG_NINE_HOURS - _LOG_HOUR))
-
-
-@dataclass(frozen=True)
-class Draining:
-    """What all thresholds share. Drain times are log-normal: (mean, sd) of the logarithm of seconds."""
-
-    start_habit: float = 0.42  # weight of the phone's habit in the score at the start
-    far: tuple[float, float] = (10.4, 0.9)  # from a full battery
-    far_habit: float = 0.6  # weight of the phone's habit in it
-    near: tuple[float, float] = (6.5, 1.5)  # from just above the threshold
-    near_share: float = 0.2
-    recharge_share: float = 0.2  # of the stretches below the threshold that a short charge interrupts
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """All numbers of the generator."""
-
-    population: Population = Population()
-    draining: Draining = Draining()
-    eval_50: Battery = Battery((-0.48, -0.93, 1.62), 1.0)
-    eval_75: Battery = Battery((-1.20, -0.19, 0.33), 0.46)
-
-    def battery(self, variant: Variant) -> Battery | None:
-        """The battery rule of a variant; None if nobody evaluates."""
-        return {Variant.TWO_STATE: None, Variant.EVAL_50: self.eval_50, Variant.EVAL_75: self.eval_75}[variant]
 
 
 class _Fate(NamedTuple):

@@ -13,7 +13,8 @@ from pydantic import Field, Strict, model_validator
 from fluxctl.errors import ConfigError
 from fluxctl.registry import Params
 from fluxctl.types import ClientId, ns_from_s
-from fluxctl.world.availability.mobiperf import Variant, mobiperf_trace
+from fluxctl.world.availability.calibration import Variant
+from fluxctl.world.availability.mobiperf import mobiperf_trace
 from fluxctl.world.availability.recorded import RecordedTrace, missing_clients
 from fluxctl.world.availability.synthetic import AlwaysAvailable, SlotTrace
 from fluxctl.world.availability.timeline import Exhaustion, Timeline

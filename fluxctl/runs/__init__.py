@@ -1,0 +1,1 @@
+"""Run directories: layout, records, selection, provenance, and the supervision of engine processes."""
