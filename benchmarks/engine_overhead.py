@@ -162,7 +162,9 @@ def main() -> None:
     per_class = 2000
 
     for num_threads in (10, 100, 1000):
-        print(f"clock wake-ups per second, {num_threads:>4} threads: {clock_wakeups(num_threads, 20000 // num_threads):>10,.0f}")
+        print(
+            f"clock wake-ups per second, {num_threads:>4} threads: {clock_wakeups(num_threads, 20000 // num_threads):>10,.0f}"
+        )
     print(f"messages per second between two threads:    {message_wakeups(20000):>10,.0f}")
 
     for num_directions in (1, 10):

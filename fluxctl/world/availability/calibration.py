@@ -44,8 +44,8 @@ class Population:
 
     log_cycles: tuple[float, float, float] = (2.564, 0.685, 1.027)  # of charges in a horizon: median, sd below, sd above
     logit_duty: tuple[float, float, float] = (-1.968, 0.743, 0.798)  # of the share of time spent charging
-    charge_swing: float = 0.19
-    gap_swing: float = 0.63
+    charge_swing: float = 0.22
+    gap_swing: float = 0.74
     peak_s: float = 0.0  # time of day at which most phones begin to charge
     charges: Durations = _CHARGES
     gaps: Durations = _GAPS
@@ -76,12 +76,13 @@ class Battery:
 class Draining:
     """What all thresholds share. Drain times are log-normal: (mean, sd) of the logarithm of seconds."""
 
-    start_habit: float = 0.42  # weight of the phone's habit in the score at the start
-    far: tuple[float, float] = (10.4, 0.9)  # from a full battery
-    far_habit: float = 0.6  # weight of the phone's habit in it
-    near: tuple[float, float] = (6.5, 1.5)  # from just above the threshold
-    near_share: float = 0.2
-    recharge_share: float = 0.2  # of the stretches below the threshold that a short charge interrupts
+    start_habit: float = 0.092  # weight of the phone's habit in the score at the start
+    far: tuple[float, float] = (10.693, 0.268)  # from a full battery
+    far_habit: float = 0.711  # weight of the phone's habit in it
+    near: tuple[float, float] = (3.814, 3.438)  # from just above the threshold
+    near_share: float = 0.213
+    recharge_share: float = 0.275  # of the long stretches below the threshold that a short charge interrupts
+    recharge_after_s: float = 13_200.0  # what a long stretch is
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,8 @@ class Calibration:
 
     population: Population = Population()
     draining: Draining = Draining()
-    eval_50: Battery = Battery((-0.48, -0.93, 1.62), 1.0)
-    eval_75: Battery = Battery((-1.20, -0.19, 0.33), 0.46)
+    eval_50: Battery = Battery((-0.516, -0.287, 2.438), 1.0)
+    eval_75: Battery = Battery((-1.152, 0.508, 0.615), 0.472)
 
     def battery(self, variant: Variant) -> Battery | None:
         """The battery rule of a variant; None if nobody evaluates."""

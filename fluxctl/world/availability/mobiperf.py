@@ -30,7 +30,6 @@ from fluxctl.world.seeds import stream
 
 _BLOCK: Final = 64  # charges drawn at once
 _CANDIDATES: Final = 32  # for the length of what goes on at time 0
-_FLICKER_S: Final = 60
 
 # 1 / g, 1 / g^2, 1 / g^3 for the root g of g^4 = g + 1: the generalised golden ratio in three dimensions
 _STEPS: Final = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
@@ -187,7 +186,7 @@ def _changes(
     if at >= end:
         return
     yield at, Availability.UN_AVL
-    if end - stretch.start_s > _FLICKER_S and fate.recharge < draining.recharge_share:
+    if end - at > draining.recharge_after_s and fate.recharge < draining.recharge_share:
         at += round((end - at) * fate.place)
         yield at, Availability.AVL_EVAL
         if at + drain_s < end:
