@@ -62,11 +62,16 @@ class ClientDelays:
                 compute share of D by them over the passes that D was measured for; the network share stays.
         """
         whole = self.duration_ns(client)
+        network = whole - round(whole * self.cfg.compute_frac)
+        return max(1, network + self.compute_ns(client, forward_passes))
+
+    def compute_ns(self, client: ClientId, forward_passes: int) -> Ns:
+        """Compute share of one task in nanoseconds; arguments as for :meth:`task_duration_ns`."""
+        compute = round(self.duration_ns(client) * self.cfg.compute_frac)
         if self.cfg.compute_model == "constant" or not self.cfg.enabled:
-            return whole
-        compute = round(whole * self.cfg.compute_frac)
+            return compute
         reference = self.cfg.reference_passes
-        return max(1, whole - compute + (compute * forward_passes + reference // 2) // reference)
+        return (compute * forward_passes + reference // 2) // reference
 
     def _draw_ns(self, client: ClientId) -> Ns:
         if not self.cfg.enabled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,7 @@ from fluxctl.world.seeds import stream
 
 Event = dict[str, Any]
 NUM_PARAMS = 12
+HANG_S = 60.0  # wall seconds after which a run is asked to end, so that a broken engine fails and does not hang
 
 
 def make_config(**overrides: object) -> Config:
@@ -303,8 +305,15 @@ def run_engine(tmp_path_factory: pytest.TempPathFactory) -> RunEngine:
             engine = build_engine(config, learner, shards, writer, workload=work)
             built.append(engine)
             before_run(engine)
+            give_up_s = time.monotonic() + HANG_S
+
+            def tick() -> None:
+                on_tick(engine)
+                if time.monotonic() > give_up_s:
+                    engine.request_stop("the test's run did not end")
+
             try:
-                stop = engine.run(lambda: on_tick(engine))
+                stop = engine.run(tick)
             except Exception as caught:
                 error = caught
         events_file, notes_file = folder / "events.jsonl", folder / "wall.jsonl"

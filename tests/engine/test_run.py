@@ -158,6 +158,28 @@ class TestDeterminism:
             assert set(event["chosen"]) <= set(eligible)
             in_flight |= set(event["chosen"])
 
+    @pytest.mark.feature("A28")
+    def test_no_two_selections_draw_from_one_stream(self, run_engine: RunEngine, config_of: ConfigOf) -> None:
+        """Not even those within one version and iteration, which refill the slots of rejected updates."""
+        keys: list[tuple[int, int]] = []
+
+        def spy(engine: Any) -> None:
+            selector = engine.aggregator._dispatcher.selector
+
+            class Spy:
+                initial_state = staticmethod(selector.initial_state)
+
+                def select(self, view: Any, num: int, stream: Any, state: Any) -> Any:
+                    keys.append(stream.key)
+                    return selector.select(view, num, stream, state)
+
+            engine.aggregator._dispatcher.selector = Spy()
+
+        run = run_engine(config_of(**{**ASYNC, "aggregation__staleness__name": "exact"}), before_run=spy)
+        moments = [(event["round"], event["bin"], event["iteration"]) for event in run.of("selection")]
+        assert len(keys) == len(moments) > len(set(moments))
+        assert len(set(keys)) == len(keys)
+
     @pytest.mark.feature("G5")
     @pytest.mark.parametrize(
         "flags",
