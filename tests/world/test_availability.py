@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fluxctl.errors import ConfigError, InvariantError
@@ -78,6 +78,7 @@ def timelines(draw):
     return Timeline.of(changes, end, rule), Scan(changes, end, rule)
 
 
+@settings(max_examples=400)
 @given(timelines(), st.integers(0, 130), st.integers(0, 130), eligible_sets)
 def test_every_answer_equals_a_scan(pair, t, span, eligible):
     timeline, scan = pair

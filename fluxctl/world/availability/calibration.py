@@ -25,7 +25,7 @@ _CHARGES: Final = Durations(
 _GAPS: Final = Durations(
     short=((0.0, 1.0), (0.08, 1.5), (0.297, 2.5), (0.355, 12.0), (0.438, 60.0), (0.537, 400.0)),
     log_sd_below=0.952,
-    log_sd_above=1.103,
+    log_sd_above=1.15,
     longest_s=float(HORIZON_S),
 )
 
@@ -42,10 +42,14 @@ class Variant(StrEnum):
 class Population:
     """How habits spread over phones; medians and two-sided spreads of normal scores."""
 
-    log_cycles: tuple[float, float, float] = (2.564, 0.685, 1.027)  # of charges in a horizon: median, sd below, sd above
+    log_cycles: tuple[float, float, float] = (
+        2.564,
+        0.685,
+        1.027,
+    )  # of charges in a horizon: median, sd below, sd above
     logit_duty: tuple[float, float, float] = (-1.968, 0.743, 0.798)  # of the share of time spent charging
     charge_swing: float = 0.22
-    gap_swing: float = 0.74
+    gap_swing: float = 0.68
     peak_s: float = 0.0  # time of day at which most phones begin to charge
     charges: Durations = _CHARGES
     gaps: Durations = _GAPS
@@ -76,13 +80,14 @@ class Battery:
 class Draining:
     """What all thresholds share. Drain times are log-normal: (mean, sd) of the logarithm of seconds."""
 
-    start_habit: float = 0.092  # weight of the phone's habit in the score at the start
-    far: tuple[float, float] = (10.693, 0.268)  # from a full battery
-    far_habit: float = 0.711  # weight of the phone's habit in it
-    near: tuple[float, float] = (3.814, 3.438)  # from just above the threshold
-    near_share: float = 0.213
-    recharge_share: float = 0.275  # of the long stretches below the threshold that a short charge interrupts
-    recharge_after_s: float = 13_200.0  # what a long stretch is
+    start_habit: float = 0.428  # weight of the phone's habit in the score at the start
+    far: tuple[float, float] = (10.483, 0.424)  # from a full battery
+    far_habit: float = 0.696  # weight of the phone's habit in it
+    near: tuple[float, float] = (3.25, 3.663)  # from just above the threshold
+    near_share: float = 0.364
+    near_below_s: float = 34_200.0  # nobody leaves for longer than this with a battery just above
+    recharge_share: float = 0.17  # of the stretches below the threshold that a short charge interrupts
+    recharge_after_s: float = 3_640.0  # how long such a stretch must be
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,8 @@ class Calibration:
 
     population: Population = Population()
     draining: Draining = Draining()
-    eval_50: Battery = Battery((-0.516, -0.287, 2.438), 1.0)
-    eval_75: Battery = Battery((-1.152, 0.508, 0.615), 0.472)
+    eval_50: Battery = Battery((-0.688, 0.218, 2.723), 1.0)
+    eval_75: Battery = Battery((-1.351, 0.47, 0.852), 0.467)
 
     def battery(self, variant: Variant) -> Battery | None:
         """The battery rule of a variant; None if nobody evaluates."""

@@ -40,6 +40,7 @@ class _Fate(NamedTuple):
 
     start_score: float  # normal; the battery begins above the threshold if this is below the gap's score
     drain_s: float  # at drain scale 1
+    long_drain_s: float  # the same in a long gap
     recharge: float  # uniform
     place: float  # uniform
 
@@ -165,10 +166,9 @@ def _fates(draining: Draining, habits: _Habits, uniforms: Floats) -> list[_Fate]
     near = draining.near_share
     is_near = drain < near
     score = ndtri(np.where(is_near, drain / near, (drain - near) / (1 - near)).clip(1e-9, 1 - 1e-9))
-    far_log_s = draining.far[0] + draining.far_habit * habits.battery + draining.far[1] * score
-    drain_s = np.exp(np.where(is_near, draining.near[0] + draining.near[1] * score, far_log_s))
-    columns = (ndtri(start), drain_s, recharge, place)
-    return [_Fate(*row) for row in np.column_stack(columns).tolist()]
+    far_s = np.exp(draining.far[0] + draining.far_habit * habits.battery + draining.far[1] * score)
+    drain_s = np.where(is_near, np.exp(draining.near[0] + draining.near[1] * score), far_s)
+    return [_Fate(*row) for row in np.column_stack((ndtri(start), drain_s, far_s, recharge, place)).tolist()]
 
 
 def _changes(
@@ -179,7 +179,8 @@ def _changes(
     if is_charge or battery is None:
         yield at, Availability.AVL_TRAIN if is_charge else Availability.UN_AVL
         return
-    drain_s = max(1, round(battery.drain_scale * fate.drain_s))
+    full_drain_s = fate.long_drain_s if end - at > draining.near_below_s else fate.drain_s
+    drain_s = max(1, round(battery.drain_scale * full_drain_s))
     if fate.start_score < battery.score(end - at) + draining.start_habit * habit:
         yield at, Availability.AVL_EVAL
         at += drain_s
