@@ -15,6 +15,7 @@ JSON: TypeAlias = (
     "Mapping[str, JSON] | Sequence[JSON] | str | int | float | bool | None"  # what a file or an event can hold
 )
 NS_PER_S = 1_000_000_000
+NEVER: Ns = 1 << 62  # about 146 years of engine time: later than any budget
 
 
 def ns_from_s(seconds: float) -> Ns:

@@ -83,9 +83,29 @@ class ClientsConfig(Section):
 class AvailabilityConfig(Section):
     """When clients can be reached and what the aggregator knows of it."""
 
-    trace: Literal["syn_0"] = Field("syn_0", description="availability trace; syn_0 = always available")
-    knowledge: Literal["unaware", "oracular", "client_notify"] = Field(
+    trace: str = Field(
+        "syn_0",
+        description="a shipped trace (syn_0 = always available), or a .yaml, .csv or .jsonl file",
+    )
+    knowledge: Literal["unaware", "oracular", "client_notify", "heartbeat"] = Field(
         "unaware", description="what the aggregator knows about availability"
+    )
+    num_states: Literal[2, 3] = Field(
+        3, description="client_notify: 2 = a client that can only evaluate counts as unavailable; 3 = as it is"
+    )
+    notify_latency_s: float = Field(0.0, ge=0, description="client_notify: how late a transition is known")
+    heartbeat_every_s: float = Field(30.0, gt=0, description="heartbeat: period of the pings of an available client")
+    allowed_misses: int = Field(
+        3, ge=1, description="heartbeat: alive while the last ping is younger than this many periods"
+    )
+    on_unavailable: Literal["continue", "pause", "abort"] = Field(
+        "continue", description="compute of a client that goes away: goes on offline, pauses, or is lost"
+    )
+    evict: bool = Field(
+        True, description="free a slot as soon as its update is due and its client is known to be unavailable"
+    )
+    on_lost: Literal["substitute", "shrink"] = Field(
+        "substitute", description="sync: a member given up mid-cycle is replaced, or the cycle closes without it"
     )
 
 
@@ -93,8 +113,17 @@ class DelaysConfig(Section):
     """The modelled duration D of each client's task."""
 
     enabled: bool = Field(True, description="false = every task takes 1 ms of engine time")
-    model: Literal["lognormal", "uniform", "constant"] = Field(
+    model: Literal["lognormal", "uniform", "constant", "pareto", "zipf", "registry"] = Field(
         "lognormal", description="distribution of D over clients"
+    )
+    pareto_shape: float = Field(1.5, gt=0, description="pareto: tail index; smaller = heavier tail")
+    zipf_exponent: float = Field(1.5, gt=0, le=20, description="zipf: power by which higher ranks are rarer")
+    registry: str | None = Field(None, description="registry: CSV file of client, duration_s")
+    registry_assign: Literal["by_id", "draw"] = Field(
+        "by_id", description="registry: each client its own line, or one of them by the client's stream"
+    )
+    straggler_spread_s: float = Field(
+        0.0, ge=0, description="largest fixed extra time of a client's messages, by a hash of the client; 0 = off"
     )
     factor: float = Field(1.0, gt=0, description="divides D; 2 = twice as fast")
     low_s: float = Field(2.0, gt=0, description="smallest D in seconds (lognormal: clip, uniform: bound)")
@@ -115,6 +144,17 @@ class DelaysConfig(Section):
         if self.low_s > self.high_s:
             raise ValueError(f"low_s ({self.low_s:g}) must not exceed high_s ({self.high_s:g})")
         return self
+
+
+class LinksConfig(Section):
+    """Transfer times from the bytes of messages; the network share of D is left out when on."""
+
+    model: Literal["off", "constant", "lognormal"] = Field(
+        "off", description="off = D covers the network; constant = all links alike; lognormal = spread over clients"
+    )
+    down_bytes_per_s: float = Field(2_500_000.0, gt=0, description="to a client (lognormal: the median)")
+    up_bytes_per_s: float = Field(750_000.0, gt=0, description="from a client (lognormal: the median)")
+    log_sd: float = Field(0.8, ge=0, le=3, description="lognormal: standard deviation of the logarithm over clients")
 
 
 class SelectionConfig(Section):
@@ -189,8 +229,13 @@ class AggregationConfig(Section):
     """How updates become a new model version."""
 
     style: Literal["sync", "async"] = Field("sync", description="sync = barrier per cycle; async = K of C in flight")
+    refill: Literal["immediate", "staggered"] = Field(
+        "immediate", description="freed slots are refilled at once, or one after another"
+    )
+    stagger_s: float = Field(1.0, gt=0, description="staggered: seconds between the starts of one refill")
     goal: int = Field(10, ge=1, description="aggregation goal K: updates per cycle")
     concurrency: int = Field(10, ge=1, description="concurrency C: most clients in flight")
+    control: Choice = Field(Choice(name="off"), description="moves goal and concurrency while the run goes on")
     rate: Choice = Field(Choice(name="fedavg"), description="weight of each update in the aggregate")
     staleness: Choice = Field(Choice(name="exact"), description="which late updates count, and how")
 
@@ -207,8 +252,17 @@ class AggregationConfig(Section):
 class ServerConfig(Section):
     """The server's step on the aggregate."""
 
-    optimizer: Literal["sgd"] = Field("sgd", description="server optimizer")
+    optimizer: Literal["sgd", "momentum", "adam", "adagrad", "yogi"] = Field("sgd", description="server optimizer")
     lr: float = Field(0.01, gt=0, description="learning rate eta")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum: decay of the velocity")
+    beta1: float = Field(0.9, ge=0, lt=1, description="adam, yogi: decay of the mean")
+    beta2: float = Field(0.99, ge=0, lt=1, description="adam, yogi: decay of the mean square")
+    eps: float = Field(1e-3, gt=0, description="adam, adagrad, yogi: added to the root of the mean square")
+    clip_norm: float | None = Field(None, gt=0, description="longest aggregate; a longer one is cut to it; null = off")
+    schedule: Literal["constant", "linear"] = Field(
+        "constant", description="learning rate over bins: constant, or up over the warm-up and then down to 0"
+    )
+    warmup_ratio: float = Field(0.0, ge=0, lt=1, description="linear: share of limits.max_bins that the warm-up takes")
 
 
 class MessagesConfig(Section):
@@ -297,6 +351,7 @@ class Config(Section):
     clients: ClientsConfig = ClientsConfig()
     availability: AvailabilityConfig = AvailabilityConfig()
     delays: DelaysConfig = DelaysConfig()
+    links: LinksConfig = LinksConfig()
     selection: SelectionConfig = SelectionConfig()
     step: StepConfig = StepConfig()
     gate: GateConfig = GateConfig()

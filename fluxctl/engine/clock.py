@@ -80,6 +80,11 @@ class Clock(ABC):
     def now(self) -> Ns:
         """Engine time; never decreases."""
 
+    @property
+    def factor(self) -> float:
+        """Engine seconds that one wall second of compute stands for."""
+        return 1.0
+
     @abstractmethod
     def sleep_until(self, t: Ns) -> None:
         """Block the calling participant until ``t``; returns at once when ``t`` has passed."""

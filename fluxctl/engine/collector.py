@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock
@@ -35,6 +36,22 @@ class TrainerFailedError(RunBrokeError):
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
     """Somebody outside asked the run to end."""
+
+
+_NOTHING_BUT_URGENT: Final = 1 << 60  # messages to wait for: more than ever come
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """An update or failure, in order.
+
+    Attributes:
+        arrival: The message.
+        is_late: Whether its client had been given up; it holds no slot and is idle again.
+    """
+
+    arrival: Arrival
+    is_late: bool
 
 
 @dataclass
@@ -65,33 +82,60 @@ class Collector:
     _arrived: dict[ClientId, Arrival] = field(default_factory=dict)  # in order of physical arrival
     num_late_after_abandon: int = 0
 
-    def next(self, wanted: int) -> Arrival | None:
+    def next(self, wanted: int, until: Ns | None = None) -> Handed | None:
         """Block until the next update in order is here.
 
         Args:
             wanted: Updates that the caller needs before it can act; lets it sleep through the first ones.
+            until: Engine time at which the caller has something else to do.
 
         Returns:
-            The update or failure, taken from the ledger; None when nothing is in flight.
+            The update or failure, taken from the ledger; None when ``until`` comes before the next one, or when none
+            is expected.
 
         Raises:
             StopRequested: If the run was asked to end.
         """
         while True:
             first = self.ledger.earliest()
+            if until is not None and (first is None or first.due_ns > until):
+                if self._reached(until):
+                    return None
+                continue
             if first is None:
                 return None
             client = first.client if self.logical_order else next(iter(self._arrived), None)
             if client is not None and client in self._arrived:
-                self.ledger.take(client)
-                return self._arrived.pop(client)
+                return self._hand_out(client)
             # Never for more than can come, or the wait would last until its deadline.
-            missing = max(1, min(wanted - len(self._arrived), self.ledger.num_awaited))
+            missing = max(1, min(wanted - len(self._arrived), self.ledger.num_awaited)) if until is None else 1
             in_time = self.clock.wait(self.inbox, first.due_ns + self.slack_ns, at_least=missing)
             self.receive()
             if not in_time and first.client not in self._arrived and self.ledger.earliest() is first:
-                self.overdue(first)
-                self.ledger.abandon(first.client)
+                self._lose(first)
+
+    def _reached(self, t: Ns) -> bool:
+        """Let the clock get to ``t``, unless something urgent comes first."""
+        if self.clock.wait(self.inbox, t, at_least=_NOTHING_BUT_URGENT):
+            self.receive()
+            return False
+        return True
+
+    def _hand_out(self, client: ClientId) -> Handed:
+        is_late = self.ledger.state(client) is ClientState.ABANDONED
+        if is_late:
+            self.ledger.resolve(client)
+        else:
+            self.ledger.take(client)
+        return Handed(self._arrived.pop(client), is_late)
+
+    def _lose(self, flight: Flight) -> None:
+        """The slack has run out: go on without the update, whenever it may come."""
+        self.overdue(flight)
+        if flight.state is ClientState.ABANDONED:
+            flight.lost = True
+        else:
+            self.ledger.abandon(flight.client, lost=True)
 
     def receive(self) -> None:
         """Take in all messages that have arrived.
@@ -126,7 +170,8 @@ class Collector:
         self.release(task.task_id)
         if self.ledger.is_idle(task.client) or self.ledger.flight(task.client).task_id != task.task_id:
             return  # cancelled in the instant in which it was sent
-        if self.ledger.state(task.client) is ClientState.ABANDONED:
+        flight = self.ledger.flight(task.client)
+        if flight.state is ClientState.ABANDONED and flight.lost:
             self.ledger.resolve(task.client)
             self.num_late_after_abandon += 1
             return

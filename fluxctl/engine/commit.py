@@ -20,7 +20,8 @@ from fluxctl.engine.pool import Contribution, UpdatePool
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.gate_stat import split_half_variance
 from fluxctl.learn.learner import Learner
-from fluxctl.learn.server_step import aggregate, sgd_step
+from fluxctl.learn.server_optim import ServerOptimizer, ServerSettings
+from fluxctl.learn.server_step import aggregate
 from fluxctl.policies.commits.variance import commit_reason
 from fluxctl.policies.rates.base import Rate
 from fluxctl.types import CommitReason
@@ -65,6 +66,7 @@ class BinTrainer:
         self._learner = learner
         self._rate = rate
         self._params = learner.initial_params(config.seed)
+        self._optimizer = ServerOptimizer(ServerSettings(**config.server.model_dump()), config.limits.max_bins)
         self._aggregate: torch.Tensor | None = None
         self._pool = UpdatePool(learner.layout.num_params)
         self._tracked = learner.layout.tracked(config.gate.tracked_tensor)
@@ -106,7 +108,7 @@ class BinTrainer:
         weights = torch.from_numpy(rates.rates * self._pool.num_samples()).to(torch.float32)
         # Divides by the samples, not by the sum of the rates: a rate below one takes a smaller step.
         update = aggregate(torch.from_numpy(self._pool.gradients), weights / float(self._pool.num_samples().sum()))
-        self._params = sgd_step(self._params, update, self._config.server.lr)
+        self._params = self._optimizer.step(self._params, update)
         self._aggregate = update
         self._pool.clear()
         self._history.clear()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fluxctl.errors import InvariantError
-from fluxctl.types import ClientId, Ns
+from fluxctl.types import NEVER, ClientId, Ns
 
 _MASK = (1 << 64) - 1
 
@@ -47,10 +47,12 @@ class Flight:
         client: Who was asked.
         task_id: Unique number of this dispatch.
         dispatch_ns: Logical time of the dispatch.
-        due_ns: When the update becomes visible; a lower bound until it has returned if compute is charged as measured.
+        due_ns: When the update becomes visible, NEVER if it will not; a lower bound until it has returned if compute is
+            charged as measured.
         duration_ns: Modelled duration D.
         state: Current state.
         taken: Whether the aggregator has its update in hand; the slot stays held until the commit.
+        lost: Whether the aggregator has stopped waiting for the update of an abandoned client.
     """
 
     client: ClientId
@@ -60,6 +62,7 @@ class Flight:
     duration_ns: Ns
     state: ClientState = ClientState.COMPUTING
     taken: bool = False
+    lost: bool = False
 
     @property
     def order(self) -> tuple[Ns, Ns, ClientId]:
@@ -114,6 +117,10 @@ class Ledger:
         except KeyError:
             raise InvariantError(f"client {client} is idle and has no dispatch") from None
 
+    def is_open(self, flight: Flight) -> bool:
+        """Whether a dispatch is neither closed nor in the aggregator's hands."""
+        return self._flights.get(flight.client) is flight and not flight.taken
+
     @property
     def num_in_flight(self) -> int:
         """Slots in use: dispatched and not yet committed, abandoned ones not counted."""
@@ -156,12 +163,18 @@ class Ledger:
         self._num_in_flight += 1
         self._num_awaited += 1
         self._busy_hash = (self._busy_hash + client_hash(client)) & _MASK
-        self._push(flight)
+        if due_ns < NEVER:
+            self._push(flight)
         return flight
 
     def deliver(self, client: ClientId, due_ns: Ns) -> Flight:
-        """Move computing or withheld -> returned; ``due_ns`` is the update's final due time."""
-        flight = self._move(client, ClientState.RETURNED, ClientState.COMPUTING, ClientState.WITHHELD)
+        """Move computing or withheld -> returned; ``due_ns`` is the update's final due time.
+
+        The late update of an abandoned client leaves it abandoned, until :meth:`resolve` when its turn comes.
+        """
+        flight = self.flight(client)
+        if flight.state is not ClientState.ABANDONED:
+            self._move(client, ClientState.RETURNED, ClientState.COMPUTING, ClientState.WITHHELD)
         if due_ns < flight.due_ns:
             raise InvariantError(f"client {client} delivers at {due_ns}, before its earliest due time {flight.due_ns}")
         if due_ns != flight.due_ns:
@@ -182,12 +195,21 @@ class Ledger:
         return self._close(client, ClientState.RETURNED)
 
     def cancel(self, client: ClientId) -> Flight:
-        """Move computing -> idle: its compute was stopped."""
-        return self._close(client, ClientState.COMPUTING)
+        """Move computing or withheld -> idle: its work was stopped."""
+        return self._close(client, ClientState.COMPUTING, ClientState.WITHHELD)
 
-    def abandon(self, client: ClientId) -> Flight:
-        """Move computing or withheld -> abandoned: the slot is free, the client stays unselectable."""
-        flight = self._move(client, ClientState.ABANDONED, ClientState.COMPUTING, ClientState.WITHHELD)
+    def abandon(self, client: ClientId, *, lost: bool) -> Flight:
+        """Move computing, withheld or returned -> abandoned: the slot is free, the client stays unselectable.
+
+        A returned update can be given up as well: on a wall clock it may have arrived before the aggregator comes to
+        a logically earlier turn.
+
+        Args:
+            client: Who is given up.
+            lost: Whether its update is not waited for any more, because it will not come, or nobody knows when.
+        """
+        flight = self._move(client, ClientState.ABANDONED, *_HOLDS_SLOT)
+        flight.lost = lost
         self._num_in_flight -= 1
         return flight
 
@@ -196,7 +218,10 @@ class Ledger:
         return self._close(client, ClientState.ABANDONED)
 
     def earliest(self) -> Flight | None:
-        """The open dispatch that is logically first and not yet taken, or None when there is none."""
+        """The open dispatch that is logically first and not yet taken, or None when there is none.
+
+        An abandoned client counts as long as its late update is expected.
+        """
         queue = self._queue
         while queue:
             due_ns, _, client, task_id = queue[0]
@@ -205,8 +230,9 @@ class Ledger:
                 flight is not None
                 and flight.task_id == task_id
                 and flight.due_ns == due_ns
-                and flight.state in _HOLDS_SLOT
+                and flight.state is not ClientState.IDLE
                 and not flight.taken
+                and not flight.lost
             ):
                 return flight
             heapq.heappop(queue)

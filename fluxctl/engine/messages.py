@@ -21,7 +21,8 @@ class Train:
         iteration: Iteration within the bin.
         version: Model version.
         dispatch_ns: Logical time of the dispatch.
-        earliest_due_ns: Due time if compute takes no longer than modelled.
+        done_ns: When the update is ready, if compute takes no longer than modelled; NEVER if its work is lost.
+        earliest_due_ns: When it can be delivered: then, or when the client can be reached again.
         duration_ns: Modelled duration D.
         payload: Encoded weights, or a keep-going message.
     """
@@ -34,6 +35,7 @@ class Train:
     iteration: int
     version: int
     dispatch_ns: Ns
+    done_ns: Ns
     earliest_due_ns: Ns
     duration_ns: Ns
     payload: bytes

@@ -59,6 +59,11 @@ class Payload:
     num_samples: int = 0
 
 
+def update_bytes(num_params: int) -> int:
+    """Size of an encoded gradient of length ``num_params``."""
+    return _HEADER.size + 4 * num_params + _SCALARS.size
+
+
 def encode(payload: Payload) -> bytes:
     """Turn a message into the bytes that would travel."""
     length = payload.vectors[0].size if payload.vectors else 0

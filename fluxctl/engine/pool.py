@@ -21,12 +21,14 @@ class Contribution:
         payload: Its decoded gradient and scalars.
         staleness: Versions committed since its dispatch.
         rate_staleness: Age as the staleness policy wants it weighted.
+        is_late: Whether its client had been given up before it came.
     """
 
     update: Update
     payload: Payload
     staleness: int
     rate_staleness: float
+    is_late: bool = False
 
 
 class UpdatePool:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from fluxctl import wall
 from fluxctl.config.model import Config
 from fluxctl.engine.cadence import Cadence
-from fluxctl.engine.dispatcher import DispatchRecord, SelectionRecord
+from fluxctl.engine.cohort import SelectionRecord
+from fluxctl.engine.dispatcher import Dispatcher, DispatchRecord
 from fluxctl.engine.ledger import Flight, set_fingerprint
 from fluxctl.engine.messages import Train, Update
 from fluxctl.engine.payload import Payload
 from fluxctl.learn.evaluate import Evaluation
+from fluxctl.policies.control import ControlDecision
 from fluxctl.telemetry.writer import EventWriter
-from fluxctl.types import NS_PER_S, Ns, PayloadKind, s_from_ns
+from fluxctl.types import NS_PER_S, ClientId, Ns, PayloadKind, s_from_ns
 
 PROGRESS_EVERY_S = 0.5
 
@@ -35,6 +37,7 @@ class Totals:
     bytes_up: int = 0
     surplus: int = 0
     stale_rejected: int = 0
+    abandoned: int = 0
     gated: int = 0
     best_accuracy: float | None = None
     final_accuracy: float | None = None
@@ -48,12 +51,16 @@ class Recorder:
     Args:
         writer: The run's event writer.
         config: The run's configuration.
+        factor: Engine seconds that one wall second of compute stands for.
     """
 
-    def __init__(self, writer: EventWriter, config: Config) -> None:
+    def __init__(self, writer: EventWriter, config: Config, factor: float = 1.0) -> None:
         self._writer = writer
         self._config = config
+        self._gates = config.availability.trace != "syn_0"  # deliveries may have to wait
+        self._factor = factor
         self.totals = Totals()
+        self._open: dict[ClientId, Train] = {}  # dispatched, and their receipt not yet told
         self._last_progress_s = 0.0
         self._first_dispatch_wall_ns: Ns | None = None
         self._last_commit_wall_ns: Ns | None = None
@@ -72,18 +79,18 @@ class Recorder:
                 "iteration": cadence.iteration,
                 "task": "train",
                 "selector": self._config.selection.policy.name,
-                "num_candidates": record.view.num_clients,
-                "num_eligible": record.view.num_eligible,
-                "avail_composition": {"AVL_TRAIN": record.view.num_clients},
+                "num_candidates": record.num_clients,
+                "num_eligible": record.eligible.num,
+                "avail_composition": record.eligible.composition,
                 "chosen": list(chosen),
                 "num_chosen": len(chosen),
                 "requested": record.requested,
                 "kept": record.kept,
-                "in_flight": record.in_flight_before,
+                "in_flight": record.in_flight,
                 "seed": self._config.seed,
-                "eligible_fingerprint": f"{record.eligible_fingerprint:016x}",
+                "eligible_fingerprint": f"{record.eligible.fingerprint:016x}",
                 "decision_fingerprint": f"{set_fingerprint(chosen):016x}",
-                "effective_c": record.view.concurrency,
+                "effective_c": record.concurrency,
                 "preferred_duration_s": detail.pop("preferred_duration_s", None),
                 "in_pending_commit": 0,
                 "detail": detail,
@@ -96,6 +103,7 @@ class Recorder:
         if self._first_dispatch_wall_ns is None:
             self._first_dispatch_wall_ns, self._first_dispatch_ns = wall.monotonic_ns(), task.dispatch_ns
         self.totals.bytes_down += len(task.payload)
+        self._open[task.client] = task
         self._writer.emit(
             task.dispatch_ns,
             "dispatch",
@@ -105,14 +113,22 @@ class Recorder:
                 "dispatch_ns": task.dispatch_ns,
                 "due_ns": task.earliest_due_ns,
                 "attempt": task.attempt,
-                "stagger_s": 0.0,
+                "stagger_s": s_from_ns(record.stagger_ns),
             },
             key=task.client,
         )
         self._comm(task.dispatch_ns, "down", len(task.payload), task, record.kind, record.num_tensors)
 
-    def delivered(self, update: Update, payload: Payload, staleness: int) -> None:
-        """C5, C6, C7 and C16: what a trainer received, did and sent."""
+    def delivered(self, update: Update, payload: Payload, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
+        """C5, C6, C7, C12 and C16: what a trainer received, did and sent.
+
+        Args:
+            update: The message.
+            payload: Its content.
+            staleness: Versions committed since its dispatch.
+            is_accepted: Whether the staleness policy lets it count.
+            is_late: Whether its client had been given up.
+        """
         task, report, totals = update.task, update.report, self.totals
         totals.updates += 1
         totals.forward_passes += report.forward_passes
@@ -122,13 +138,8 @@ class Recorder:
         directions = totals.client_directions.get(task.client, 0) + report.num_directions
         totals.client_directions[task.client] = directions
         duration_s = s_from_ns(task.duration_ns)
-        self._writer.emit(
-            task.dispatch_ns,
-            "task_recv",
-            {"client": task.client, "round": task.round, "dispatch_ns": task.dispatch_ns, "avail_state": "AVL_TRAIN"},
-            key=task.client,
-            wall={"mode": self._config.mode.value},
-        )
+        if not is_late:
+            self._received(task)
         self._writer.emit(
             update.due_ns,
             "trainer_round",
@@ -156,7 +167,7 @@ class Recorder:
             wall={
                 "compute_s": report.compute_wall_s,
                 **report.phases_s,
-                "overran": report.compute_wall_s > duration_s,
+                "overran": report.compute_wall_s * self._factor > duration_s,
             },
         )
         self._writer.emit(
@@ -167,14 +178,100 @@ class Recorder:
                 "task": task.task_id,
                 "recv_ns": task.dispatch_ns,
                 "send_ns": update.due_ns,
-                "send_gate_wait_s": 0.0,
+                "send_gate_wait_s": s_from_ns(update.due_ns - task.done_ns) if self._gates else 0.0,
                 "due_ns": update.due_ns,
                 "staleness": staleness,
             },
             key=task.client,
             wall={"recv_s": s_from_ns(task.dispatch_ns), "send_s": s_from_ns(update.sent_ns)},
         )
+        if self._gates and (update.due_ns > task.done_ns or is_late):
+            self._withheld(update, staleness, is_accepted=is_accepted, is_late=is_late)
         self._comm(update.due_ns, "up", len(update.payload), task, PayloadKind.GRADIENT, 1)
+
+    def _withheld(self, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
+        task = update.task
+        self._writer.emit(
+            update.due_ns,
+            "withheld_delivery",
+            {
+                "client": task.client,
+                "due_ns": task.done_ns,
+                "delivery_ns": update.due_ns,
+                "delay_s": s_from_ns(update.due_ns - task.done_ns),
+                "staleness": staleness,
+                "accepted": is_accepted,
+                "after_abandon": is_late,
+                "commit_ns": update.due_ns,
+            },
+            key=task.client,
+        )
+
+    def _received(self, task: Train) -> None:
+        self._open.pop(task.client, None)
+        self._writer.emit(
+            task.dispatch_ns,
+            "task_recv",
+            {"client": task.client, "round": task.round, "dispatch_ns": task.dispatch_ns, "avail_state": "AVL_TRAIN"},
+            key=task.client,
+            wall={"mode": self._config.mode.value},
+        )
+
+    def abandoned(self, t: Ns, flight: Flight, reason: str) -> None:
+        """C13: a slot is freed without an update.
+
+        What the client received is told now: when its late update comes, the stream will be past that time.
+        """
+        task = self._open.get(flight.client)
+        if task is not None:
+            self._received(task)
+        self._writer.emit(
+            t,
+            "abandon",
+            {
+                "client": flight.client,
+                "dispatch_ns": flight.dispatch_ns,
+                "now_ns": t,
+                "age_s": s_from_ns(t - flight.dispatch_ns),
+                "reason": reason,
+            },
+            key=flight.client,
+        )
+
+    def utility_belief(self, t: Ns, client: ClientId, *, believed: float, actual: float, age: int) -> None:
+        """C10: what the aggregator believed of a client's utility, and what it was; only where selection uses it."""
+        if not self._config.selection.policy.name.endswith("oort"):
+            return
+        self._writer.emit(
+            t,
+            "utility_belief",
+            {
+                "client": client,
+                "believed": None if math.isnan(believed) else believed,
+                "actual": actual,
+                "staleness": age,
+            },
+            key=client,
+        )
+
+    def control(self, t: Ns, name: str, dispatcher: Dispatcher, decision: ControlDecision) -> None:
+        """A decision on K and C, with its inputs."""
+        self._writer.emit(
+            t,
+            "control",
+            {
+                "controller": name,
+                "goal_before": dispatcher.goal,
+                "goal": decision.goal,
+                "concurrency_before": dispatcher.concurrency,
+                "concurrency": decision.concurrency,
+                "inputs": dict(decision.inputs),
+            },
+        )
+
+    def world_event(self, t: Ns, event: str, fields: dict[str, object], client: ClientId) -> None:
+        """C8 and C14: availability and what is believed of it."""
+        self._writer.emit(t, event, fields, key=client)
 
     def _comm(self, t: Ns, direction: str, size: int, task: Train, kind: PayloadKind, tensors: int) -> None:
         self._writer.emit(

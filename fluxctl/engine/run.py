@@ -13,20 +13,28 @@ from safetensors.torch import save_file
 
 from fluxctl.config.model import Config, TrainerErrorPolicy
 from fluxctl.data.partition import Shards
+from fluxctl.engine.agenda import Agenda
 from fluxctl.engine.aggregator import Aggregator
 from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock, Rank
+from fluxctl.engine.cohort import CohortSelector
 from fluxctl.engine.collector import Collector
 from fluxctl.engine.commit import BinTrainer
 from fluxctl.engine.compute import LocalExecutor
+from fluxctl.engine.control import GoalControl
 from fluxctl.engine.dispatcher import Dispatcher
+from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
 from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train
+from fluxctl.engine.payload import update_bytes
 from fluxctl.engine.recorder import Recorder
+from fluxctl.engine.roster import Roster
 from fluxctl.engine.trainer import Trainer, Workload
 from fluxctl.engine.virtual_clock import VirtualClock
 from fluxctl.engine.wall_clock import WallClock
 from fluxctl.engine.workload import ClientWorkload
+from fluxctl.engine.world import build_world
+from fluxctl.engine.world_log import WorldLog
 from fluxctl.errors import RunBrokeError
 from fluxctl.learn.learner import Learner, passes_per_step
 from fluxctl.policies.rates.base import RATES
@@ -35,7 +43,7 @@ from fluxctl.policies.staleness.base import STALENESS
 from fluxctl.policies.stopping import StopConditions, StopDecision, StopState
 from fluxctl.telemetry.writer import EventWriter
 from fluxctl.types import Mode, Ns, ns_from_s
-from fluxctl.world.delays import build_delays
+from fluxctl.world.flight import ClientWorld
 
 
 @dataclass
@@ -121,15 +129,18 @@ def build_engine(
     """
     clock = _build_clock(config)
     ledger, inbox = Ledger(), Mailbox[ToAggregator]("aggregator")
-    recorder = Recorder(writer, config)
+    recorder = Recorder(writer, config, clock.factor)
     num_trainers = config.aggregation.concurrency
     inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
     executor = LocalExecutor(_num_workers(config), prepare=on_one_core(lambda: None))
     work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
+    world = build_world(config)
+    due = _due_rule(config, world, clock.factor)
+
     def new_trainer(index: int, box: Mailbox[ToTrainer]) -> Trainer:
-        return Trainer(index, clock, executor, work, box, inbox, _due_rule(config), fails_fast)
+        return Trainer(index, clock, executor, work, box, inbox, due, fails_fast)
 
     def hire() -> int:
         index = len(inboxes)
@@ -137,31 +148,50 @@ def build_engine(
         clock.spawn(on_one_core(new_trainer(index, inboxes[index]).run), f"trainer-{index}", key=index)
         return index
 
-    empty_clients = frozenset(shards.empty_clients)
-    dispatcher = _build_dispatcher(config, clock, ledger, inboxes, hire, recorder, empty_clients)
-    slack_ns = ns_from_s(config.engine.reorder_slack_s or config.engine.abandon_after_s)
-    collector = Collector(
-        clock=clock,
-        ledger=ledger,
-        inbox=inbox,
-        logical_order=config.engine.commit_order == "logical",
-        slack_ns=slack_ns,
-        register=dispatcher.register,
-        release=dispatcher.release,
-        overdue=lambda flight: recorder.overdue(flight, slack_ns),
-        fails_fast=fails_fast,
-    )
+    agenda = Agenda(ledger)
+    roster = Roster(ledger, world, config.clients.num_clients, set(shards.empty_clients))
     rate = RATES.build(config.aggregation.rate.name, config.aggregation.rate.params)
     bin_trainer = BinTrainer(config, learner, rate)
+    dispatcher = Dispatcher(
+        clock=clock,
+        ledger=ledger,
+        agenda=agenda,
+        cohorts=_build_cohorts(config, roster),
+        world=world,
+        inboxes=inboxes,
+        hire=hire,
+        concurrency=config.aggregation.concurrency,
+        goal=config.aggregation.goal,
+        passes_per_step=passes_per_step(config.step),
+        update_bytes=update_bytes(learner.layout.num_params),
+        stagger_ns=ns_from_s(config.aggregation.stagger_s) if config.aggregation.refill == "staggered" else 0,
+        suppresses_weights=config.messages.suppress_redundant_weights,
+        on_selection=recorder.selection,
+        on_dispatch=recorder.dispatch,
+    )
+    budget_ns = ns_from_s(config.runtime_budget_s())
+    intake = Intake(
+        config=config,
+        ledger=ledger,
+        agenda=agenda,
+        roster=roster,
+        dispatcher=dispatcher,
+        collector=_build_collector(config, clock, ledger, inbox, dispatcher, recorder),
+        staleness=STALENESS.build(config.aggregation.staleness.name, config.aggregation.staleness.params),
+        recorder=recorder,
+        world_log=WorldLog(
+            world, config.clients.num_clients, budget_ns, config.availability.knowledge, recorder.world_event
+        ),
+        budget_ns=budget_ns,
+    )
     conditions = StopConditions(config.limits, config.runtime_budget_s(), 1 / len(config.data.classes))
     aggregator = Aggregator(
         config=config,
         clock=clock,
         ledger=ledger,
-        dispatcher=dispatcher,
-        collector=collector,
+        intake=intake,
+        control=GoalControl(config, dispatcher, recorder),
         bin_trainer=bin_trainer,
-        staleness=STALENESS.build(config.aggregation.staleness.name, config.aggregation.staleness.params),
         stopping=StopState(conditions),
         recorder=recorder,
         bins_per_round=max(1, shards.max_bins),
@@ -183,47 +213,55 @@ def _num_workers(config: Config) -> int:
     return config.engine.num_workers or max(1, (os.cpu_count() or 2) - 1)
 
 
-def _due_rule(config: Config) -> Callable[[Train, Ns], Ns]:
-    """When an update becomes visible, given what its compute took on the wall."""
+def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Train, Ns], Ns]:
+    """When an update can be delivered, given the wall nanoseconds that its compute took."""
     if config.engine.charge_compute == "modelled":
         return lambda task, _: task.earliest_due_ns
-    return lambda task, compute_ns: task.dispatch_ns + max(compute_ns, task.duration_ns)
+
+    def due(task: Train, compute_ns: Ns) -> Ns:
+        return world.delivery_ns(task.client, max(task.done_ns, task.dispatch_ns + round(compute_ns * factor)))
+
+    return due
 
 
-def _build_dispatcher(
+def _build_collector(
     config: Config,
     clock: Clock,
     ledger: Ledger,
-    inboxes: list[Mailbox[ToTrainer]],
-    hire: Callable[[], int],
+    inbox: Mailbox[ToAggregator],
+    dispatcher: Dispatcher,
     recorder: Recorder,
-    empty_clients: frozenset[int],
-) -> Dispatcher:
-    num_clients = config.clients.num_clients
-    return Dispatcher(
+) -> Collector:
+    slack_ns = ns_from_s(config.engine.reorder_slack_s or config.engine.abandon_after_s)
+    return Collector(
         clock=clock,
         ledger=ledger,
-        selector=SELECTORS.build(config.selection.policy.name, config.selection.policy.params),
-        delays=build_delays(config.delays, config.seed),
-        inboxes=inboxes,
-        hire=hire,
+        inbox=inbox,
+        logical_order=config.engine.commit_order == "logical",
+        slack_ns=slack_ns,
+        register=dispatcher.register,
+        release=dispatcher.release,
+        overdue=lambda flight: recorder.overdue(flight, slack_ns),
+        fails_fast=config.engine.on_trainer_error is TrainerErrorPolicy.FAIL,
+    )
+
+
+def _build_cohorts(config: Config, roster: Roster) -> CohortSelector:
+    num_clients = config.clients.num_clients
+    beliefs = ClientBeliefs(
+        utility=np.full(num_clients, np.nan),
+        duration_s=np.full(num_clients, np.nan),
+        last_round=np.zeros(num_clients, dtype=np.int64),
+        num_selected=np.zeros(num_clients, dtype=np.int64),
+        num_commits=np.zeros(num_clients, dtype=np.int64),
+    )
+    return CohortSelector(
+        SELECTORS.build(config.selection.policy.name, config.selection.policy.params),
+        roster,
+        beliefs,
         seed=config.seed,
-        concurrency=config.aggregation.concurrency,
-        goal=config.aggregation.goal,
         num_clients=num_clients,
-        passes_per_step=passes_per_step(config.step),
         keeps_cohort=config.aggregation.style == "sync" and config.selection.per == "bin",
-        suppresses_weights=config.messages.suppress_redundant_weights,
-        beliefs=ClientBeliefs(
-            utility=np.full(num_clients, np.nan),
-            duration_s=np.full(num_clients, np.nan),
-            last_round=np.zeros(num_clients, dtype=np.int64),
-            num_selected=np.zeros(num_clients, dtype=np.int64),
-            num_commits=np.zeros(num_clients, dtype=np.int64),
-        ),
-        excluded=set(empty_clients),
-        on_selection=recorder.selection,
-        on_dispatch=recorder.dispatch,
     )
 
 

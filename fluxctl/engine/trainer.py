@@ -26,7 +26,7 @@ from fluxctl.engine.messages import (
     TrainerFailure,
     Update,
 )
-from fluxctl.types import Ns, ns_from_s
+from fluxctl.types import NEVER, Ns, ns_from_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Trainer:
 
     def _hold(self, task: Train, t: Ns, job: Job[StepOutput]) -> bool:
         """Block until ``t``; False when the task was cancelled meanwhile."""
-        while self.clock.wait(self.inbox, t):
+        while self.clock.wait(self.inbox, t if t < NEVER else None):
             message = self.inbox.take()
             match message:
                 case Cancel(task_id) if task_id == task.task_id:

@@ -37,6 +37,11 @@ class WallClock(Clock):
             return 0
         return round((self._monotonic_ns() - self._origin) * self._factor)
 
+    @property
+    def factor(self) -> float:
+        """Engine seconds per wall second."""
+        return self._factor
+
     def sleep_until(self, t: Ns) -> None:
         """Sleep until ``t``."""
         me = self._me()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fluxctl.policies import commits, control, rates, selectors, staleness, stopping
+from fluxctl.policies.control.base import CONTROLLERS
 from fluxctl.policies.rates.base import RATES
 from fluxctl.policies.selectors.base import SELECTORS
 from fluxctl.policies.staleness.base import STALENESS
@@ -17,6 +18,7 @@ REGISTRIES: Final[Mapping[str, Registry[Any]]] = {
     "selection.policy": SELECTORS,
     "aggregation.rate": RATES,
     "aggregation.staleness": STALENESS,
+    "aggregation.control": CONTROLLERS,
 }
 
 __all__ = ["REGISTRIES", "commits", "control", "rates", "selectors", "staleness", "stopping"]

@@ -89,6 +89,12 @@ EVENTS: Final[Mapping[str, EventSpec]] = {
     ),
     "dispatch": EventSpec(40, "C11", _words("client task dispatch_ns stagger_s")),
     "task_recv": EventSpec(42, "C6", _words("client round dispatch_ns avail_state"), _words("mode")),
+    "avail_change": EventSpec(1, "C8", _words("client old new engine_s")),
+    "agg_belief_change": EventSpec(2, "C14", _words("client state observed_s source")),
+    "withheld_delivery": EventSpec(13, "C12", _words("client due_ns delivery_ns delay_s staleness accepted commit_ns")),
+    "abandon": EventSpec(14, "C13", _words("client dispatch_ns now_ns age_s reason")),
+    "utility_belief": EventSpec(22, "C10", _words("client believed actual staleness")),
+    "control": EventSpec(23, "B4", _words("controller goal_before goal concurrency_before concurrency inputs")),
     "verdict": EventSpec(99, "C17", _words("verdict reason exit_code")),
 }
 

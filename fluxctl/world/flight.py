@@ -1,24 +1,22 @@
 """What becomes of one dispatch: when the client is done, when it can deliver, and when the aggregator gives up.
 
-Everything is known at dispatch, because durations, traces and beliefs are pure functions. So both clocks plan the same, and
-the engine only waits for what is due.
+Everything is known at dispatch, because durations, traces and beliefs are pure functions. So both clocks plan the
+same, and the engine only waits for what is due.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Literal
 
-from fluxctl.types import ClientId, Ns
+from fluxctl.types import NEVER, ClientId, Ns
 from fluxctl.world.availability.states import States
 from fluxctl.world.availability.synthetic import AlwaysAvailable
 from fluxctl.world.availability.trace import Trace
 from fluxctl.world.bandwidth import ClientBandwidth, Direction
 from fluxctl.world.delays import ClientDelays, straggler_offset_ns
-from fluxctl.world.knowledge import Knowledge
-
-NEVER: Final[Ns] = 1 << 62  # about 146 years of engine time: later than any budget
+from fluxctl.world.knowledge import Knowledge, Unaware
 
 
 class GiveUp(StrEnum):
@@ -82,6 +80,11 @@ class ClientWorld:
         """Whether availability never matters."""
         return isinstance(self.trace, AlwaysAvailable)
 
+    @property
+    def sees_everyone(self) -> bool:
+        """Whether the aggregator believes every client to be reachable at any time."""
+        return self.always_available or isinstance(self.knowledge, Unaware)
+
     def plan(self, client: ClientId, t: Ns, passes: int, bytes_down: int, bytes_up: int) -> FlightPlan:
         """Foresee a dispatch.
 
@@ -115,7 +118,7 @@ class ClientWorld:
         return self.knowledge.believed_state(client, t) in self.eligible
 
     def _work_ns(self, client: ClientId, passes: int) -> Ns:
-        """Time from dispatch to the end of compute; with transfers charged from bytes, D's network share is left out."""
+        """Time from start to end; where transfers are charged from bytes, D's network share is left out."""
         if self.bandwidth.cfg.model == "off":
             return self.delays.task_duration_ns(client, passes)
         return self.delays.compute_ns(client, passes)

@@ -163,7 +163,8 @@ def test_every_event_carries_its_fields(run_baseline: Callable[..., Any], baseli
     run = run_baseline(baseline, "head")
     kinds = {event["event"] for event in run.events}
     client_events = {"dispatch", "task_recv", "trainer_round", "task_send", "comm"}
-    assert kinds == client_events | {"selection", "agg_round", "agg_eval", "residence"}
+    beliefs = {"utility_belief"} if baseline == "fluxtune" else set()
+    assert kinds == client_events | beliefs | {"selection", "agg_round", "agg_eval", "residence"}
     assert [(event["event"], missing) for event in run.events if (missing := missing_fields(event))] == []
     assert [event["t_ns"] for event in run.events] == sorted(event["t_ns"] for event in run.events)
     assert len(run.of("agg_eval")) == 1 + 3  # the untrained model, and once per commit
