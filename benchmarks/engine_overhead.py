@@ -5,12 +5,14 @@ Run it on an idle machine::
     python benchmarks/engine_overhead.py            # all, tiny model and generated text
     python benchmarks/engine_overhead.py --model minilm --data wordnet-gloss
 
-Absolute numbers depend on the machine; the ratios are measured in one process, the two sides in turn, and are what to compare.
+Absolute numbers depend on the machine; the ratios are measured in one process, the two sides in turn, and are what to
+compare.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -64,8 +66,11 @@ class NullWorkload:
         )
         self._output = StepOutput(encode(payload), StepReport(2, 1, 0.0, phases))
 
+    def receive(self, task: Train) -> None:
+        """Keep nothing."""
+
     def step(self, task: Train) -> StepOutput:  # noqa: ARG002
-        """Nothing."""
+        """Compute nothing."""
         return self._output
 
 
@@ -116,7 +121,7 @@ def evaluation_seconds(task: Task, config: Config) -> float:
 
 def clock_wakeups(num_threads: int, num_sleeps: int) -> float:
     """Wake-ups a second of a virtual clock whose participants sleep in turn."""
-    clock = VirtualClock(min(__import__("os").sched_getaffinity(0)))
+    clock = VirtualClock(min(os.sched_getaffinity(0)))
 
     def body(offset: int) -> None:
         for index in range(num_sleeps):
@@ -131,7 +136,7 @@ def clock_wakeups(num_threads: int, num_sleeps: int) -> float:
 
 def message_wakeups(num_messages: int) -> float:
     """Messages a second between two participants that answer each other."""
-    clock = VirtualClock(min(__import__("os").sched_getaffinity(0)))
+    clock = VirtualClock(min(os.sched_getaffinity(0)))
     boxes = [Mailbox[int]("ping"), Mailbox[int]("pong")]
 
     def body(me: int) -> None:
@@ -162,9 +167,8 @@ def main() -> None:
     per_class = 2000
 
     for num_threads in (10, 100, 1000):
-        print(
-            f"clock wake-ups per second, {num_threads:>4} threads: {clock_wakeups(num_threads, 20000 // num_threads):>10,.0f}"
-        )
+        wakeups = clock_wakeups(num_threads, 20000 // num_threads)
+        print(f"clock wake-ups per second, {num_threads:>4} threads: {wakeups:>10,.0f}")
     print(f"messages per second between two threads:    {message_wakeups(20000):>10,.0f}")
 
     for num_directions in (1, 10):
@@ -186,9 +190,9 @@ def main() -> None:
             ratios.append(bare_s / engine_s)
             without.append((bare_s - eval_s) / (engine_s - eval_s))
         print(
-            f"head, P {num_directions:>2}: engine {steps / engine_s:>8,.0f} steps/s, bare loop {steps / bare_s:>8,.0f} steps/s, "
-            f"ratio {statistics.median(ratios):.2f} (min {min(ratios):.2f}, max {max(ratios):.2f}); "
-            f"evaluation left out {statistics.median(without):.2f}"
+            f"head, P {num_directions:>2}: engine {steps / engine_s:>8,.0f} steps/s, "
+            f"bare loop {steps / bare_s:>8,.0f} steps/s, ratio {statistics.median(ratios):.2f} "
+            f"(min {min(ratios):.2f}, max {max(ratios):.2f}); evaluation left out {statistics.median(without):.2f}"
         )
 
 

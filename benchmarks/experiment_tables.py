@@ -57,7 +57,7 @@ def read_runs(folder: Path, run_set: str) -> list[Run]:
                     curve.append((event["t_ns"] / 3.6e12, event["test_accuracy"]))
         runs.append(
             Run(
-                record["baseline"],
+                f"{record['baseline']} {record.get('variant', '')}".rstrip(),
                 record["seed"],
                 config.delays.compute_model,
                 verdict["verdict"],
@@ -121,9 +121,8 @@ def print_race(runs: list[Run]) -> None:
     by_seed: dict[int, dict[str, Run]] = defaultdict(dict)
     for run in runs:
         by_seed[run.seed][run.baseline] = run
-    print(
-        "\n| seed | engine h | fluxtune | fwdllm by then | fwdllm_plus by then | fwdllm at its end | fwdllm_plus at its end |"
-    )
+    columns = ("fwdllm by then", "fwdllm_plus by then", "fwdllm at its end", "fwdllm_plus at its end")
+    print(f"\n| seed | engine h | fluxtune | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|")
     for seed, members in sorted(by_seed.items()):
         if not {"fluxtune", "fwdllm", "fwdllm_plus"} <= members.keys():

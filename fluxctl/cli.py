@@ -23,7 +23,9 @@ from fluxctl.errors import ExitCode, FluxError
 # Verb -> (module, summary); a test holds the summaries to what the modules say.
 VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "launch": ("fluxctl.commands.launch", "Run the baselines of a run set, each to its verdict."),
+    "watch": ("fluxctl.commands.watch", "Guard a run: end it when a stop rule fires."),
     "runs": ("fluxctl.commands.runs", "List runs and look at one."),
+    "sim": ("fluxctl.commands.sim", "Plan runs without training, sweep settings, look at traces."),
     "config": ("fluxctl.commands.config", "Show, describe and check configurations."),
 }
 Color = Literal["auto", "always", "never"]

@@ -83,7 +83,8 @@ def group_by_seed(rows: Sequence[Mapping[str, JSON]]) -> list[Group]:
     """One group for each baseline and mode, in order of appearance."""
     members: dict[tuple[str, str], list[Mapping[str, JSON]]] = {}
     for row in rows:
-        members.setdefault((str(row["baseline"]), str(row["mode"])), []).append(row)
+        label = f"{row['baseline']} {row.get('variant') or ''}".rstrip()
+        members.setdefault((label, str(row["mode"])), []).append(row)
     return [
         Group(
             baseline,

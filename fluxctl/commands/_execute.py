@@ -15,6 +15,7 @@ from fluxctl.commands._progress import Display, Lines, Panel, RunState, Silent, 
 from fluxctl.commands._request import Plan, PlannedRun
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import ExitCode, FluxError, RunBrokeError
+from fluxctl.runs.files import write_json
 from fluxctl.runs.index import SUMMARY_FIELDS
 from fluxctl.runs.layout import create_run
 from fluxctl.runs.process import EngineProcess, engine_command
@@ -65,7 +66,14 @@ def choose_display(talk: Talk, *, as_json: bool, shows_progress: bool) -> Displa
 
 
 def execute(
-    plan: Plan, folder: Path, talk: Talk, display: Display, *, jobs: int = 1, stops_on_failure: bool = False
+    plan: Plan,
+    folder: Path,
+    talk: Talk,
+    display: Display,
+    *,
+    jobs: int = 1,
+    stops_on_failure: bool = False,
+    stops_on_refusal: bool = True,
 ) -> Outcome:
     """Run everything in a plan.
 
@@ -76,8 +84,9 @@ def execute(
         display: How to show progress.
         jobs: Most runs at a time.
         stops_on_failure: Whether a broken run keeps the rest from starting.
+        stops_on_refusal: Whether a run that refuses its configuration does.
     """
-    keeper = _Keeper(plan, talk, display, stops_on_failure)
+    keeper = _Keeper(plan, talk, display, stops_on_failure, stops_on_refusal)
     starter = _Starter(folder, keeper)
     display.open()
     try:
@@ -115,6 +124,7 @@ def row_of(planned: PlannedRun, run_id: str, verdict: VerdictRecord) -> dict[str
         "id": run_id,
         "run_set": config.run_set,
         "baseline": config.baseline,
+        "variant": config.variant,
         "mode": config.mode.value,
         "seed": config.seed,
         "pair": planned.pair,
@@ -132,6 +142,7 @@ class _Keeper:
     talk: Talk
     display: Display
     stops_on_failure: bool
+    stops_on_refusal: bool
     live: dict[str, RunState] = field(default_factory=dict)
     ended_runs: list[tuple[int, dict[str, JSON], VerdictRecord]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # run id -> its number in the plan
@@ -172,7 +183,7 @@ class _Keeper:
             self.talk.error(error)
         is_hopeless = verdict.launch_code == ExitCode.CHANGE_REQUEST  # the same request would fail again
         is_broken = verdict.launch_code in (ExitCode.RUN_BROKE, ExitCode.BUG)
-        return not (is_hopeless or (is_broken and self.stops_on_failure))
+        return not ((is_hopeless and self.stops_on_refusal) or (is_broken and self.stops_on_failure))
 
 
 @dataclass
@@ -198,6 +209,8 @@ class _Starter:
             invocation=invocation(sys.argv, os.environ),
             provenance=self._provenance,
         )
+        if planned.gate is not None:
+            write_json(run.gate, planned.gate)
         ceiling_s = wall_ceiling_s(planned.config)
         self.keeper.enter(run.id, index, ceiling_s)
         return EngineProcess(run, engine_command(run), max_wall_s=ceiling_s)

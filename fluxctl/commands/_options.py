@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from fluxctl.config.durations import parse_duration
 from fluxctl.errors import ConfigError
 
 CONDITION: Final = "Condition"
 LIMITS: Final = "Limits"
 OUTPUT: Final = "Output"
+
+
+class StallSignal(StrEnum):
+    """What counts as progress."""
+
+    ACC = "acc"
+    LOSS = "loss"
+    EITHER = "either"
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 RunsDir = Annotated[
@@ -30,35 +40,50 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Any value by its dotted path; may be repeated."),
 ]
+StallWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--stall-window",
+        metavar="TIME",
+        help="End a run after so much engine time without progress; for example 2h.",
+        rich_help_panel=LIMITS,
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--file", metavar="CONFIG", help="A YAML file with a part of a configuration, over the run set."),
 ]
 
-_UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "ms": 0.001}
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[dhms])", re.IGNORECASE)
 _MAX_SEEDS: Final = 1000
 
 
 def seconds(text: str, flag: str) -> float:
-    """Read a duration: ``48h``, ``90s``, ``1d2h``, ``1.5h``, or plain seconds.
+    """Read the duration that a flag was given.
 
     Raises:
-        ConfigError: If it is nothing of that kind.
+        ConfigError: If it is none.
     """
-    compact = text.strip().lower()
-    try:
-        value = float(compact)
-    except ValueError:
-        parts = _SPAN.findall(compact)
-        if not parts or _SPAN.sub("", compact).strip():
-            raise ConfigError(
-                f"'{text}' is not a duration", where=f"{flag} {text}", hint="for example 48h, 90s, 1d2h or 3600"
-            ) from None
-        value = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if not math.isfinite(value):
-        raise ConfigError(f"'{text}' is not a duration", where=f"{flag} {text}", hint="for example 48h")
-    return value
+    return parse_duration(text, f"{flag} {text}")
+
+
+def stall_flags(
+    text: str | None, as_seconds: float | None, as_hours: float | None
+) -> dict[str, tuple[str, float | None]]:
+    """The stall window, from whichever of its three flags was given, as a flag with its path and value.
+
+    Raises:
+        ConfigError: If several were given, or it is no duration.
+    """
+    written = {
+        "--stall-window": text,
+        "--stall-window-s": None if as_seconds is None else f"{as_seconds}s",
+        "--stall-window-h": None if as_hours is None else f"{as_hours}h",
+    }
+    given = {flag: value for flag, value in written.items() if value is not None}
+    if len(given) > 1:
+        where = " ".join(given)
+        raise ConfigError("the stall window is given more than once", where=where, hint="keep one of the flags")
+    return {flag: ("limits.stall_window_s", seconds(value, flag)) for flag, value in given.items()}
 
 
 def seed_list(text: str) -> list[int]:

@@ -41,7 +41,7 @@ class RunState:
     def name(self) -> str:
         """Short name for people."""
         config = self.planned.config
-        return f"{config.baseline} {config.mode.value} seed {config.seed}"
+        return f"{config.label} {config.mode.value} seed {config.seed}"
 
     @property
     def phase(self) -> str:

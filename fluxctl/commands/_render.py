@@ -15,9 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from fluxctl.commands._request import Plan
 from fluxctl.commands._talk import plain_text
-from fluxctl.config.model import Config, GateConfig
 from fluxctl.types import JSON
 
 _GAP: Final = 2  # blanks between columns
@@ -103,7 +101,7 @@ def print_results(console: Console, rows: Sequence[Mapping[str, JSON]]) -> None:
     """The final table of a launch, one line per run."""
     has_seeds = len({row["seed"] for row in rows}) > 1
     columns = [
-        Column("baseline", [str(row["baseline"]) for row in rows]),
+        Column("baseline", [f"{row['baseline']} {row.get('variant') or ''}".rstrip() for row in rows]),
         Column("mode", [str(row["mode"]) for row in rows]),
         *([Column("seed", [str(row["seed"]) for row in rows], True)] if has_seeds else []),
         Column("verdict", [str(row["verdict"]) for row in rows]),
@@ -120,76 +118,5 @@ def print_results(console: Console, rows: Sequence[Mapping[str, JSON]]) -> None:
     print_grid(console, columns, num_keys=3 if has_seeds else 2)
 
 
-def print_plan(console: Console, plan: Plan) -> None:
-    """What will run: the systems with the knobs that make them what they are, then what they share."""
-    first: dict[str, Config] = {}
-    for run in plan.runs:
-        first.setdefault(run.config.baseline, run.config)
-    configs = list(first.values())
-    columns = [
-        Column("baseline", list(first)),
-        Column("style", [config.aggregation.style for config in configs]),
-        Column("K", [str(config.aggregation.goal) for config in configs], True),
-        Column("C", [str(config.aggregation.concurrency) for config in configs], True),
-        Column("selector", [_selector(config) for config in configs]),
-        Column("knowledge", [config.availability.knowledge for config in configs]),
-        Column("perturbation", [_perturbation(config) for config in configs]),
-        Column("gate", [_gate(config.gate) for config in configs]),
-        Column("rate", [config.aggregation.rate.name for config in configs]),
-        Column("staleness", [config.aggregation.staleness.name for config in configs]),
-    ]
-    if plan.run_set is not None:
-        console.print(plain_text(f"{plan.run_set.name}: {plan.run_set.description}"), soft_wrap=True)
-    console.print()
-    print_grid(console, columns)
-    for label, text in _shared(plan):
-        console.print(plain_text(f"{label:<10} {text}"), soft_wrap=True)
-
-
-def _shared(plan: Plan) -> list[tuple[str, str]]:
-    config = plan.runs[0].config
-    limits, delays = config.limits, config.delays
-    blocks = ", ".join(map(str, config.model.adapter_blocks)) or "none"
-    target = "none" if limits.target_accuracy is None else f"{limits.target_accuracy:g}"
-    budget = [duration(config.runtime_budget_s()) + " of engine time"]
-    if limits.max_bins is not None:
-        budget.insert(0, f"{limits.max_bins} bins")
-    skew = f"alpha {config.partition.alpha:g}" if config.partition.method == "dirichlet" else "no skew"
-    spread = f"{delays.low_s / delays.factor:g} to {delays.high_s / delays.factor:g} s, {delays.compute_model}"
-    modes = ", ".join(dict.fromkeys(run.config.mode.value for run in plan.runs))
-    seeds = ", ".join(dict.fromkeys(str(run.config.seed) for run in plan.runs))
-    conditions = dict.fromkeys(run.prints.condition for run in plan.runs)
-    return [
-        ("model", f"{config.model.name}, adapters in blocks: {blocks}, width {config.model.adapter_dim}"),
-        ("data", f"{config.data.source}, {config.clients.num_clients} clients, {skew}, batch {config.data.batch_size}"),
-        ("delays", f"D of {spread}" if delays.enabled else "off"),
-        ("target", f"{target}, held for {limits.converge_window} bins" if limits.target_accuracy else target),
-        ("budget", ", ".join(budget)),
-        ("runs", f"{len(plan.runs)}: mode {modes}; seed {seeds}"),
-        ("condition", ", ".join(conditions)),
-    ]
-
-
 def _duration_of(value: JSON) -> str:
     return duration(float(value)) if isinstance(value, int | float) else "-"
-
-
-def _selector(config: Config) -> str:
-    per = f" per {config.selection.per}" if config.aggregation.style == "sync" else ""
-    return config.selection.policy.name + per
-
-
-def _perturbation(config: Config) -> str:
-    step = config.step
-    return step.perturbation + (f", P {step.num_directions}" if step.num_directions > 1 else "")
-
-
-def _gate(gate: GateConfig) -> str:
-    if not gate.enabled:
-        return "off"
-    parts = [f"{gate.var_threshold:g}"]
-    if gate.stopping_policy == "plateau":
-        parts.append(f"plateau({gate.plateau_window}, {gate.plateau_min_drop:g})")
-    if gate.stopping_policy != "off" and gate.max_iterations_per_bin is not None:
-        parts.append(f"cap {gate.max_iterations_per_bin}")
-    return " + ".join(parts)

@@ -18,7 +18,7 @@ from fluxctl.config.source import read_text
 from fluxctl.config.tree import Node
 from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError
 from fluxctl.policies import REGISTRIES
-from fluxctl.types import Mode
+from fluxctl.types import JSON, Mode
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,17 @@ class Request:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run that will happen."""
+    """One run that will happen.
+
+    Args:
+        resolved: What it is asked to do.
+        pair: Id that it shares with its run on the other clock.
+        gate: What the gate found, for ``gate.json``.
+    """
 
     resolved: Resolved
     pair: str | None = None
+    gate: Mapping[str, JSON] | None = None
 
     @property
     def config(self) -> Config:
@@ -88,17 +95,22 @@ def make_plan(request: Request) -> Plan:
     if run_set is None and file is None and not request.only:
         known = ", ".join(preset_names("run_sets"))
         raise ConfigError("nothing to run: no --run-set, --only or --file", hint=f"run sets: {known}")
-    layers = {name: _layers(run_set, name, file) for name in _baselines(run_set, file, request.only)}
+    variants = tuple(run_set.variants) if run_set is not None and run_set.variants else ("",)
+    layers = {
+        (variant, name): _layers(run_set, name, file, variant)
+        for variant in variants
+        for name in _baselines(run_set, file, request.only)
+    }
     given = request.values()
     modes: Sequence[Mode | None] = request.modes or (None,)
     seeds: Sequence[int | None] = request.seeds or (None,)
     runs = []
     for seed in seeds:
-        for baseline in layers:
+        for (variant, baseline), parts in layers.items():
             pair = secrets.token_hex(4) if len(modes) > 1 else None
             for mode in modes:
-                overrides = [*given, *_identity(run_set, baseline, mode, seed)]
-                runs.append(PlannedRun(_resolve(layers[baseline], overrides, baseline), pair))
+                overrides = [*given, *_identity(run_set, baseline, mode, seed, variant)]
+                runs.append(PlannedRun(_resolve(parts, overrides, baseline), pair))
     return Plan(run_set, tuple(runs))
 
 
@@ -131,20 +143,24 @@ def _baselines(run_set: RunSet | None, file: Node | None, only: Sequence[str]) -
     return [str(named.value) if named is not None and named.value in known else None]
 
 
-def _layers(run_set: RunSet | None, baseline: str | None, file: Node | None) -> list[Node]:
+def _layers(run_set: RunSet | None, baseline: str | None, file: Node | None, variant: str) -> list[Node]:
     layers = [load_baseline(baseline).layer] if baseline is not None else []
     if run_set is not None:
-        layers += run_set.layers(str(baseline))
+        layers += run_set.layers(str(baseline), variant)
     return [*layers, file] if file is not None else layers
 
 
-def _identity(run_set: RunSet | None, baseline: str | None, mode: Mode | None, seed: int | None) -> list[Override]:
+def _identity(
+    run_set: RunSet | None, baseline: str | None, mode: Mode | None, seed: int | None, variant: str
+) -> list[Override]:
     """What makes this run the one it is; nothing may override it."""
     identity = []
     if run_set is not None:
         identity.append(fixed("run_set", run_set.name, "flag --run-set"))
     if baseline is not None:
         identity.append(fixed("baseline", baseline, f"run set {run_set.name}" if run_set else "flag --only"))
+    if variant and run_set is not None:
+        identity.append(fixed("variant", variant, f"run set {run_set.name}"))
     if mode is not None:
         identity.append(from_flag("--mode", "mode", mode.value))
     if seed is not None:

@@ -12,6 +12,7 @@ import typer
 
 from fluxctl.commands._bands import group_by_seed, print_bands
 from fluxctl.commands._execute import Outcome, choose_display, execute
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate, print_gate
 from fluxctl.commands._options import (
     CONDITION,
     LIMITS,
@@ -22,13 +23,17 @@ from fluxctl.commands._options import (
     RunsDir,
     RunSetName,
     Sets,
+    StallSignal,
+    StallWindow,
     names,
     seconds,
     seed_list,
+    stall_flags,
 )
-from fluxctl.commands._render import print_plan, print_results
+from fluxctl.commands._render import print_results
 from fluxctl.commands._request import Plan, Request, make_plan
 from fluxctl.commands._talk import Talk, print_json
+from fluxctl.config.durations import show_duration
 from fluxctl.config.override import Override, from_flag
 from fluxctl.config.tree import Plain
 from fluxctl.errors import ConfigError, ExitCode
@@ -96,7 +101,15 @@ def launch(
     converge_window: Annotated[int | None, _option("Bins in a row at the target.", LIMITS)] = None,
     max_bins: Annotated[int | None, _option("Stop after so many bins.", LIMITS)] = None,
     max_runtime: Annotated[str | None, _option("Engine time, for example 48h or 1d2h.", LIMITS, "TIME")] = None,
+    stall_window: StallWindow = None,
+    stall_window_s: Annotated[float | None, _option("The same in seconds.", LIMITS)] = None,
+    stall_window_h: Annotated[float | None, _option("The same in hours.", LIMITS)] = None,
+    stall_on: Annotated[StallSignal | None, _option("What counts as progress.", LIMITS)] = None,
+    stall_min_delta: Annotated[float | None, _option("Gain in accuracy that is progress.", LIMITS)] = None,
+    loss_min_rel_delta: Annotated[float | None, _option("Relative drop in loss that is progress.", LIMITS)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run.", rich_help_panel=OUTPUT)] = False,
+    force: Annotated[bool, typer.Option("--force", help="Start in spite of the gate.", rich_help_panel=OUTPUT)] = False,
+    show_all: Annotated[bool, typer.Option("--show-all", help="Show every value.", rich_help_panel=OUTPUT)] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", rich_help_panel=OUTPUT)] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.", rich_help_panel=OUTPUT)] = 1,
     stop_on_fail: Annotated[bool, typer.Option("--stop-on-fail", help="Start no more after a broken run.")] = False,
@@ -129,10 +142,11 @@ def launch(
             "--target-acc": ("limits.target_accuracy", target_acc),
             "--converge-window": ("limits.converge_window", converge_window),
             "--max-bins": ("limits.max_bins", max_bins),
-            "--max-runtime": (
-                "limits.max_runtime_s",
-                None if max_runtime is None else seconds(max_runtime, "--max-runtime"),
-            ),
+            "--max-runtime": ("limits.max_runtime_s", _seconds(max_runtime, "--max-runtime", talk)),
+            **stall_flags(stall_window, stall_window_s, stall_window_h),
+            "--stall-on": ("limits.stall_on", None if stall_on is None else stall_on.value),
+            "--stall-min-delta": ("limits.stall_min_delta", stall_min_delta),
+            "--loss-min-rel-delta": ("limits.loss_min_rel_delta", loss_min_rel_delta),
             **_partition(partition),
         }
     )
@@ -147,14 +161,17 @@ def launch(
         environ=os.environ,
     )
     plan = make_plan(request)
+    gate = pass_gate(plan, request)
     if dry_run:
-        _show_dry_run(plan, talk, as_json=as_json)
-        return
+        raise typer.Exit(_show_dry_run(plan, gate, talk, as_json=as_json, shows_all=show_all))
     folder = runs_dir(runs_folder, os.environ)
     if as_json:
-        print_json({"event": "plan", "runs": _plan_json(plan)})
-    elif talk.verbosity >= 0:
-        print_plan(talk.err(), plan)
+        print_json({"event": "plan", "runs": _plan_json(plan), "gate": gate.to_json()})
+    elif talk.verbosity >= 0 or gate.is_blocked:
+        print_gate(talk.err(), gate, title=_title(plan), shows_all=show_all)
+    if gate.is_blocked and not force:
+        raise GateBlockedError(gate.findings)
+    plan = gate.recorded(plan, forced=force)
     _confirm(len(plan.runs), yes=yes, as_json=as_json)
     prepare_runs_dir(folder)
     display = choose_display(talk, as_json=as_json, shows_progress=not no_progress)
@@ -206,12 +223,31 @@ def _plan_json(plan: Plan) -> list[dict[str, JSON]]:
     return rows
 
 
-def _show_dry_run(plan: Plan, talk: Talk, *, as_json: bool) -> None:
+def _show_dry_run(plan: Plan, gate: Gate, talk: Talk, *, as_json: bool, shows_all: bool) -> int:
+    error = GateBlockedError(gate.findings) if gate.is_blocked else None
+    code = ExitCode.OK if error is None else error.exit_code
     if as_json:
-        talk.envelope("launch", "ok", {"runs": _plan_json(plan)})
-        return
-    print_plan(talk.out(), plan)
+        data: dict[str, JSON] = {"runs": _plan_json(plan), "gate": gate.to_json()}
+        talk.envelope("launch", "ok" if error is None else "error", data, error)
+        return int(code)
+    print_gate(talk.out(), gate, title=_title(plan), shows_all=shows_all)
     talk.say("nothing was started (--dry-run); `fluxctl config show` with the same options prints every value")
+    return int(code)
+
+
+def _title(plan: Plan) -> str:
+    if plan.run_set is None:
+        return "a run of its own" if len(plan.runs) == 1 else f"{len(plan.runs)} runs"
+    return f"{plan.run_set.name}: {plan.run_set.description}"
+
+
+def _seconds(text: str | None, flag: str, talk: Talk) -> float | None:
+    """Read a duration and say what was understood."""
+    if text is None:
+        return None
+    value = seconds(text, flag)
+    talk.say(f"{flag} {text} is {show_duration(value)} of engine time", verbosity=0)
+    return value
 
 
 def _confirm(num_runs: int, *, yes: bool, as_json: bool) -> None:

@@ -169,8 +169,15 @@ class SelectionConfig(Section):
 class StepConfig(Section):
     """What a client does with one mini-batch."""
 
-    estimator: Literal["central_difference", "forward_difference", "jvp"] = Field(
-        "central_difference", description="how a directional derivative is measured"
+    estimator: Literal["central_difference", "forward_difference", "jvp", "backprop", "local_sgd"] = Field(
+        "central_difference",
+        description="how a derivative is measured; or a control with back-propagation: one gradient, or local SGD",
+    )
+    local_lr: float = Field(0.01, gt=0, description="local_sgd: the client's learning rate")
+    local_epochs: int = Field(1, ge=1, description="local_sgd: passes over the task's texts")
+    local_batch_size: int = Field(8, ge=1, description="local_sgd: texts of a mini-batch")
+    local_scope: Literal["bin", "shard"] = Field(
+        "bin", description="local_sgd: a task's texts: the bin's mini-batch, or all that the client owns"
     )
     step_size: float = Field(0.01, gt=0, description="h of the finite difference")
     perturbation: Literal["random", "cosine_guided", "max_jvp", "average"] = Field(
@@ -295,6 +302,18 @@ class LimitsConfig(Section):
     divergence_guard: bool = Field(
         True, description="end DIVERGED on non-finite or exploding loss, or a collapse to one class"
     )
+    stall_window_s: float | None = Field(
+        None, gt=0, description="engine seconds without progress that mean STALLED; null = off"
+    )
+    stall_on: Literal["acc", "loss", "either"] = Field(
+        "either", description="what counts as progress: accuracy, loss, or either of them"
+    )
+    stall_min_delta: float = Field(
+        0.01, gt=0, le=1, description="acc: absolute gain on the best accuracy that counts as progress"
+    )
+    loss_min_rel_delta: float = Field(
+        0.01, gt=0, lt=1, description="loss: relative drop below the lowest loss that counts as progress"
+    )
 
 
 class TrainerErrorPolicy(StrEnum):
@@ -343,6 +362,7 @@ class Config(Section):
 
     run_set: str = Field("adhoc", description="run set that this run belongs to")
     baseline: str = Field("custom", description="system under test")
+    variant: str = Field("", description="which of its run set's variants; empty = it has none")
     mode: ModeField = Field(Mode.SIM, description="real = wall clock, sim = virtual clock")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of every keyed stream")
     model: ModelConfig = ModelConfig()
@@ -375,6 +395,11 @@ class Config(Section):
         if len(self.data.classes) < 2:
             raise ValueError("data.classes needs at least two labels")
         return self
+
+    @property
+    def label(self) -> str:
+        """The baseline's name, with the variant of the run set if it has some."""
+        return f"{self.baseline} {self.variant}".rstrip()
 
     def runtime_budget_s(self) -> float:
         """Engine-clock budget in seconds, with the default resolved."""

@@ -40,6 +40,24 @@ def from_set(argument: str) -> Override:
     return _parsed(argument, f"--set {argument}", "--set")
 
 
+def from_grid(argument: str) -> list[Override]:
+    """Parse the argument of ``--grid``: ``path=value,value,...``, one override for each value.
+
+    Raises:
+        ConfigError: If it is not of that form, has no value or one of them twice, or a value is not YAML.
+    """
+    path, equals, values = argument.partition("=")
+    place = f"--grid {argument}"
+    listed = _parsed(f"{path}{equals}[{values}]" if equals else argument, place, "--grid")
+    items = listed.node.value
+    if not isinstance(items, tuple) or not items:
+        raise ConfigError("the grid has no value", where=place, hint="for example --grid server.lr=0.005,0.01,0.02")
+    texts = [repr(item.plain()) for item in items]
+    if len(set(texts)) != len(texts):
+        raise ConfigError("a value stands twice in the grid", where=place)
+    return [Override(listed.path, replace(item, key=listed.node.key)) for item in items]
+
+
 def from_env(environ: Mapping[str, str]) -> list[Override]:
     """The overrides in an environment, by name of the variable.
 

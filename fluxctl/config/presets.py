@@ -4,7 +4,8 @@ In a wheel they lie inside the package as ``_presets``, in a checkout or an edit
 :func:`presets_folder` is the one place that knows.
 
 A baseline has ``description`` and ``config`` (a part of a configuration). A run set has ``description``, ``baselines``,
-``condition`` (a part for all of them) and ``per_baseline`` (a part for one).
+``condition`` (a part for all of them), ``per_baseline`` (a part for one) and ``variants`` (by name, a part for all:
+each baseline runs once in each variant).
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class _RunSetFile(Section):
     per_baseline: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="baseline -> a part of a configuration, for that one"
     )
+    variants: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="name -> a part of a configuration; all baselines run in each"
+    )
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,12 @@ class RunSet:
     baselines: tuple[str, ...]
     condition: Node
     per_baseline: Mapping[str, Node]
+    variants: Mapping[str, Node]
 
-    def layers(self, baseline: str) -> list[Node]:
-        """The layers for one baseline, lowest precedence first."""
-        own = self.per_baseline.get(baseline)
-        return [self.condition] if own is None else [self.condition, own]
+    def layers(self, baseline: str, variant: str = "") -> list[Node]:
+        """The layers for one baseline in one variant, lowest precedence first."""
+        parts = [self.condition, self.per_baseline.get(baseline), self.variants.get(variant)]
+        return [part for part in parts if part is not None]
 
 
 def presets_folder(package: Path = _PACKAGE) -> Path:
@@ -121,8 +126,10 @@ def load_run_set(name: str) -> RunSet:
     _known_baselines(listed, own, names)
     parts = dict(own.value) if isinstance(own.value, dict) else {}
     condition = tree.child("condition") or empty
-    _each(validate_layer, [condition, *parts.values()])
-    return RunSet(Path(name).stem, str(tree.find(["description"]).value), names, condition, parts)
+    varied = (tree.child("variants") or empty).value
+    variants = dict(varied) if isinstance(varied, dict) else {}
+    _each(validate_layer, [condition, *parts.values(), *variants.values()])
+    return RunSet(Path(name).stem, str(tree.find(["description"]).value), names, condition, parts, variants)
 
 
 def _load(kind: str, name: str, what: str) -> Node:

@@ -78,6 +78,32 @@ def write_trace(path: Path, trace: Trace, clients: Iterable[ClientId], until: Ns
     return count
 
 
+def write_outages(path: Path, trace: Trace, clients: Iterable[ClientId], until: Ns) -> int:
+    """Write the outages of clients over ``[0, until]``; :func:`read_trace` reads them back.
+
+    Args:
+        path: ``.csv``, or ``.jsonl`` / ``.ndjson``; replaced if it exists.
+        trace: Where they come from; of two states.
+        clients: Whose.
+        until: End; each client's last line is an outage of no length there, so that the file says how long it is.
+
+    Returns:
+        Number of lines, the header not counted.
+
+    Raises:
+        ConfigError: If a client is in a third state, which a list of outages has no word for.
+    """
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        if is_csv(path):
+            file.write(",".join(_OUTAGES) + "\n")
+        for client in clients:
+            for start, duration in _outages(trace, client, until):
+                file.write(_outage_line(client, start, duration, as_csv=is_csv(path)))
+                count += 1
+    return count
+
+
 def load_trace(spec: TraceSpec, seed: int, num_clients: int) -> Trace:
     """The trace of a description, read from its file if it has one.
 
@@ -164,6 +190,28 @@ def _changes(trace: Trace, client: ClientId, until: Ns) -> Iterator[tuple[Ns, Av
         yield t, state
         t = trace.next_change(client, t)
     yield until, state
+
+
+def _outages(trace: Trace, client: ClientId, until: Ns) -> Iterator[tuple[Ns, Ns]]:
+    begun: Ns | None = None
+    for t, state in _changes(trace, client, until):
+        if state is Availability.AVL_EVAL:
+            raise ConfigError(
+                f"client {client} can only evaluate at {_seconds(t)} s; a list of outages knows two states",
+                hint="write changes, or bring a trace of two states",
+            )
+        if begun is not None and (state is Availability.AVL_TRAIN or t == until):
+            yield begun, t - begun
+            begun = None
+        if state is Availability.UN_AVL and t < until:
+            begun = t
+    yield until, 0
+
+
+def _outage_line(client: ClientId, start: Ns, duration: Ns, *, as_csv: bool) -> str:
+    if as_csv:
+        return f"{client},{_seconds(start)},{_seconds(duration)}\n"
+    return f'{{"client":{client},"start_s":{_seconds(start)},"duration_s":{_seconds(duration)}}}\n'
 
 
 def _csv_line(client: ClientId, t: Ns, state: Availability) -> str:

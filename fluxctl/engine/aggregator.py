@@ -92,6 +92,11 @@ class Aggregator:
         intake.heed = self._heed_stop_request
 
     @property
+    def stopping(self) -> StopState:
+        """Where the stop rules stand."""
+        return self._stopping
+
+    @property
     def logical_now(self) -> Ns:
         """Logical time."""
         return self._intake.now
@@ -238,8 +243,9 @@ class Aggregator:
         """Evaluate the current version and let the stop rules see it; returns wall seconds."""
         start_ns = wall.monotonic_ns()
         evaluation = self._bin.evaluate()
-        self._recorder.agg_eval(self.logical_now, self.cadence, evaluation)
-        self._stopping = self._stopping.update(self._eval_point(evaluation))
+        point = self._eval_point(evaluation)
+        self._recorder.agg_eval(self.logical_now, self.cadence, evaluation, is_finite=point.finite)
+        self._stopping = self._stopping.update(point)
         self.stop = self._stopping.decision
         self._bin.keep_if_good(evaluation)
         return (wall.monotonic_ns() - start_ns) / NS_PER_S

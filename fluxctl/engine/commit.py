@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from fluxctl.engine.dispatcher import GlobalModel
 from fluxctl.engine.pool import Contribution, UpdatePool
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.gate_stat import split_half_variance
-from fluxctl.learn.learner import Learner
+from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.server_optim import ServerOptimizer, ServerSettings
 from fluxctl.learn.server_step import aggregate
 from fluxctl.policies.commits.variance import commit_reason
@@ -52,6 +53,20 @@ class GateOutcome:
     checksum: str = ""
 
 
+class ServerLearner(Protocol):
+    """The part of a learner that the server uses."""
+
+    layout: ParamLayout
+
+    def initial_params(self, seed: int) -> torch.Tensor:
+        """The model that every run of a seed starts from, shape ``(d,)``."""
+        ...
+
+    def evaluate(self, params: torch.Tensor) -> Evaluation:
+        """Metrics on the test set for parameters of shape ``(d,)``."""
+        ...
+
+
 class BinTrainer:
     """The server's side of learning.
 
@@ -61,7 +76,7 @@ class BinTrainer:
         rate: Weight of each update.
     """
 
-    def __init__(self, config: Config, learner: Learner, rate: Rate) -> None:
+    def __init__(self, config: Config, learner: ServerLearner, rate: Rate) -> None:
         self._config = config
         self._learner = learner
         self._rate = rate

@@ -59,7 +59,7 @@ class Dispatcher:
         hire: Starts one more trainer thread, adds its mailbox, and returns its number; for when others are stuck.
         concurrency: Most clients in flight, C.
         goal: Updates per cycle, K.
-        passes_per_step: Forward passes of one step, for compute models that charge them.
+        passes: Forward passes of a client's task on a bin, for compute models that charge them.
         update_bytes: Size of an encoded update, for links that charge it.
         stagger_ns: Time between the starts of one refill; 0 = all at once.
         suppresses_weights: Send a keep-going message to a client that has the current version.
@@ -76,7 +76,7 @@ class Dispatcher:
     hire: Callable[[], int]
     concurrency: int
     goal: int
-    passes_per_step: int
+    passes: Callable[[ClientId, int], int]
     update_bytes: int
     stagger_ns: Ns
     suppresses_weights: bool
@@ -135,7 +135,7 @@ class Dispatcher:
     def dispatch(self, client: ClientId, t: Ns, cadence: Cadence, model: GlobalModel, *, stagger_ns: Ns = 0) -> None:
         """Send ``client`` the current bin at logical time ``t``; it starts ``stagger_ns`` later."""
         data, kind = self._payload(client, cadence, model)
-        plan = self.world.plan(client, t + stagger_ns, self.passes_per_step, len(data), self.update_bytes)
+        plan = self.world.plan(client, t + stagger_ns, self.passes(client, cadence.bin), len(data), self.update_bytes)
         flight = self.ledger.dispatch(
             client, dispatch_ns=plan.dispatch_ns, due_ns=plan.delivery_ns, duration_ns=plan.duration_ns
         )

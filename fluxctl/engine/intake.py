@@ -59,6 +59,7 @@ class Intake:
     is_starved: bool = False  # nobody is in flight, and nobody will be reachable within the budget
     is_out_of_time: bool = False  # the budget was used up by waiting
     _goal: int = 0
+    _num_lost: int = 0  # members of the cycle that were given up
     _wake_ns: Ns | None = None  # when somebody becomes reachable while slots are free
     _retries: dict[ClientId, int] = field(default_factory=dict)
 
@@ -78,33 +79,58 @@ class Intake:
             nobody is left to deliver.
         """
         self._goal, contributions = goal, list[Contribution]()
+        self._num_lost = 0
         self.is_starved = False
         while len(contributions) < self._goal and not self.is_starved:
             self.heed()
+            if self._awaits_nothing():
+                self.is_starved = not self.refill(cadence, model) and self._wake_ns is None
+                continue
             until = self._next_turn_ns()
-            handed = self.collector.next(self._goal - len(contributions), until)
+            handed = self.collector.next(self._num_wanted(len(contributions)), until)
             if handed is not None:
                 contribution = self._handle(handed, cadence, model)
                 if contribution is not None:
                     contributions.append(contribution)
+                    if contribution.is_late and len(contributions) < self._goal:
+                        self._refill_for_late(cadence, model)
             elif until is not None:
                 self._take_turn(until, cadence, model)
                 if self.now >= self.budget_ns:
                     self.is_out_of_time = True
                     break
-            elif not self.refill(cadence, model):
-                self.is_starved = self._wake_ns is None
         return contributions
 
     def starvation(self) -> str:
         """Why nobody can train."""
-        at = self.roster.next_reachable_ns(self.now, NEVER - 1, Triple(-1, -1, -1))
+        idle = self.roster.next_reachable_ns(self.now, NEVER - 1, Triple(-1, -1, -1))
+        given_up = self.ledger.earliest()
+        times = (idle, self.agenda.next_ns(), None if given_up is None else given_up.due_ns)
+        at = min((t for t in times if t is not None), default=None)
         if at is None:
             return "no client is left that could train, and none will come back"
         return (
             f"no client can train before the budget of {s_from_ns(self.budget_ns):g} engine seconds ends; "
             f"the next one is reachable at {s_from_ns(at):g} s"
         )
+
+    def _awaits_nothing(self) -> bool:
+        """Whether nobody is at work and nothing that is foreseen lies within the budget."""
+        if self.ledger.num_awaited or any(self.ledger.is_open(flight) for flight in self.ledger.in_flight()):
+            return False
+        late = self.ledger.earliest()  # of a client that was given up
+        times = (self.agenda.next_ns(), self._wake_ns, None if late is None else late.due_ns)
+        return all(t is None or t > self.budget_ns for t in times)
+
+    def _num_wanted(self, num_contributions: int) -> int:
+        """Updates that must be here before there is anything to do; one, if it may lead to a dispatch."""
+        may_refill = self.staleness.can_reject and self.config.aggregation.style == "async"
+        return 1 if may_refill or self.dispatcher.is_short else self._goal - num_contributions
+
+    @property
+    def _shrinks(self) -> bool:
+        """Whether a cycle goes on without a member that is lost, instead of replacing it."""
+        return self.config.aggregation.style == "sync" and self.config.availability.on_lost == "shrink"
 
     def _next_turn_ns(self) -> Ns | None:
         times = [t for t in (self.agenda.next_ns(), self._wake_ns) if t is not None]
@@ -117,8 +143,7 @@ class Intake:
         self._advance(t)
         for entry in self.agenda.pop_until(t):
             self._turn(entry)
-        shrinks = self.config.aggregation.style == "sync" and self.config.availability.on_lost == "shrink"
-        if not shrinks or self._wake_ns is not None:
+        if not self._shrinks or self._wake_ns is not None:
             self.refill(cadence, model)
 
     def _turn(self, entry: Entry) -> None:
@@ -137,8 +162,9 @@ class Intake:
                 self.dispatcher.cancel(flight)
             if plan.back_ns < NEVER:
                 self.agenda.add_return(entry, max(self.now, plan.back_ns))
-            if self.config.aggregation.style == "sync" and self.config.availability.on_lost == "shrink":
-                self._goal -= 1
+            self._num_lost += 1
+            if self._shrinks:
+                self._goal = min(self._goal, self.dispatcher.concurrency - self._num_lost)
 
     def _advance(self, t: Ns) -> None:
         self.now = max(self.now, t)
@@ -172,13 +198,21 @@ class Intake:
         staleness = cadence.version - task.version
         self.recorder.delivered(update, payload, staleness, is_accepted=decision.accepted, is_late=handed.is_late)
         self.roster.stamp(task.client, Triple(task.version, task.bin, task.iteration))
+        self._retries.pop(task.client, None)
         if decision.accepted:
             return Contribution(update, payload, staleness, decision.rate_staleness, handed.is_late)
         self.recorder.totals.stale_rejected += 1
-        if not handed.is_late:
+        if handed.is_late:
+            self._refill_for_late(cadence, model)
+        else:
             self.ledger.reject(task.client)
             self.refill(cadence, model)
         return None
+
+    def _refill_for_late(self, cadence: Cadence, model: GlobalModel) -> None:
+        """A client that had been given up can be asked again: it may be the one that a free slot lacks."""
+        if self.dispatcher.is_short and not self._shrinks:
+            self.refill(cadence, model)
 
     def _survive(self, handed: Handed, failure: TrainerFailure, cadence: Cadence, model: GlobalModel) -> None:
         """A trainer raised and the run goes on: retry the client, or go on without it."""

@@ -142,8 +142,11 @@ class Ledger:
         return self._busy_hash
 
     def oldest_dispatch_ns(self) -> Ns | None:
-        """Dispatch time of the longest open dispatch that holds a slot; None when nothing is in flight."""
-        return next((f.dispatch_ns for f in self._flights.values() if f.state in _HOLDS_SLOT), None)
+        """Earliest dispatch time of what holds a slot; None when nothing is in flight.
+
+        Staggered dispatches are made ahead of their start, so it need not be the first that was made.
+        """
+        return min((f.dispatch_ns for f in self._flights.values() if f.state in _HOLDS_SLOT), default=None)
 
     def busy(self) -> Iterator[ClientId]:
         """Clients that are not idle, in dispatch order."""

@@ -20,7 +20,7 @@ from fluxctl.engine.messages import Train, Update
 from fluxctl.engine.payload import Payload
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.policies.control import ControlDecision
-from fluxctl.telemetry.writer import EventWriter
+from fluxctl.telemetry.writer import EventSink
 from fluxctl.types import NS_PER_S, ClientId, Ns, PayloadKind, s_from_ns
 
 PROGRESS_EVERY_S = 0.5
@@ -49,12 +49,12 @@ class Recorder:
     """Writes the event stream of one run.
 
     Args:
-        writer: The run's event writer.
+        writer: Where events go.
         config: The run's configuration.
         factor: Engine seconds that one wall second of compute stands for.
     """
 
-    def __init__(self, writer: EventWriter, config: Config, factor: float = 1.0) -> None:
+    def __init__(self, writer: EventSink, config: Config, factor: float = 1.0) -> None:
         self._writer = writer
         self._config = config
         self._gates = config.availability.trace != "syn_0"  # deliveries may have to wait
@@ -315,8 +315,8 @@ class Recorder:
             self._last_commit_wall_ns, self._last_commit_ns = now_ns, t
         self._writer.emit(t, "agg_round", fields, wall={**measured, **self._pace(t, now_ns)})
 
-    def agg_eval(self, t: Ns, cadence: Cadence, evaluation: Evaluation) -> None:
-        """C3: one evaluation of the global model."""
+    def agg_eval(self, t: Ns, cadence: Cadence, evaluation: Evaluation, *, is_finite: bool) -> None:
+        """C3: one evaluation of the global model; that its weights are not finite is said only when it is so."""
         totals = self.totals
         totals.final_accuracy = evaluation.accuracy
         totals.best_accuracy = max(evaluation.accuracy, totals.best_accuracy or 0.0)
@@ -333,6 +333,7 @@ class Recorder:
                 "mcc": evaluation.mcc,
                 "predicted_counts": list(evaluation.predicted_counts),
                 "label_counts": list(evaluation.label_counts),
+                **({} if is_finite else {"weights_finite": False}),
             },
         )
 

@@ -77,12 +77,16 @@ class Roster:
         return self._of_reachable(is_eligible(codes, self._world.eligible), barred, _composition(codes))
 
     def next_reachable_ns(self, t: Ns, until: Ns, triple: Triple) -> Ns | None:
-        """The first time in ``(t, until]`` at which another idle client is believed to be reachable."""
+        """The first time in ``(t, until]`` at which an idle client that cannot be asked now is believed reachable.
+
+        One that can be asked now and was not chosen does not count: to ask again at once would give the same answer.
+        """
         if self._world.sees_everyone or t >= until:
             return None
         knowledge, barred = self._world.knowledge, self._barred(triple)
+        reachable = is_eligible(knowledge.believed_states(self._num_clients, t), self._world.eligible)
         best: Ns | None = None
-        for client in range(self._num_clients):
+        for client in np.flatnonzero(~reachable).tolist():
             if client in barred or not self._ledger.is_idle(client):
                 continue
             at = knowledge.believed_next_available(client, t + 1, self._world.eligible, until if best is None else best)

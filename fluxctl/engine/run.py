@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,13 +14,14 @@ from safetensors.torch import save_file
 
 from fluxctl.config.model import Config, TrainerErrorPolicy
 from fluxctl.data.partition import Shards
+from fluxctl.data.worlds import build_world
 from fluxctl.engine.agenda import Agenda
 from fluxctl.engine.aggregator import Aggregator
 from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock, Rank
 from fluxctl.engine.cohort import CohortSelector
 from fluxctl.engine.collector import Collector
-from fluxctl.engine.commit import BinTrainer
+from fluxctl.engine.commit import BinTrainer, ServerLearner
 from fluxctl.engine.compute import LocalExecutor
 from fluxctl.engine.control import GoalControl
 from fluxctl.engine.dispatcher import Dispatcher
@@ -32,17 +34,16 @@ from fluxctl.engine.roster import Roster
 from fluxctl.engine.trainer import Trainer, Workload
 from fluxctl.engine.virtual_clock import VirtualClock
 from fluxctl.engine.wall_clock import WallClock
-from fluxctl.engine.workload import ClientWorkload
-from fluxctl.engine.world import build_world
+from fluxctl.engine.workload import ClientWorkload, StepLearner, task_samples
 from fluxctl.engine.world_log import WorldLog
 from fluxctl.errors import RunBrokeError
-from fluxctl.learn.learner import Learner, passes_per_step
+from fluxctl.learn.learner import passes_of_task
 from fluxctl.policies.rates.base import RATES
 from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs
 from fluxctl.policies.staleness.base import STALENESS
 from fluxctl.policies.stopping import StopConditions, StopDecision, StopState
-from fluxctl.telemetry.writer import EventWriter
-from fluxctl.types import Mode, Ns, ns_from_s
+from fluxctl.telemetry.writer import EventSink
+from fluxctl.types import ClientId, Mode, Ns, ns_from_s, s_from_ns
 from fluxctl.world.flight import ClientWorld
 
 
@@ -115,8 +116,20 @@ def on_one_core(body: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+class EngineLearner(ServerLearner, StepLearner, Protocol):
+    """Model and data as the engine uses them; :class:`fluxctl.learn.learner.Learner` is one."""
+
+
 def build_engine(
-    config: Config, learner: Learner, shards: Shards, writer: EventWriter, *, workload: Workload | None = None
+    config: Config,
+    learner: EngineLearner,
+    shards: Shards,
+    writer: EventSink,
+    *,
+    workload: Workload | None = None,
+    clock: Clock | None = None,
+    world: ClientWorld | None = None,
+    start_ns: Ns = 0,
 ) -> Engine:
     """Put the parts of a run together.
 
@@ -126,17 +139,20 @@ def build_engine(
         shards: Which samples belong to which client.
         writer: Event stream, with its header written.
         workload: What clients compute; None = forward-gradient steps of ``learner``.
+        clock: The clock; None = that of ``config.mode``.
+        world: The modelled world; None = that of ``config``.
+        start_ns: Logical time of the first selection; ``clock`` must be there already.
     """
-    clock = _build_clock(config)
+    clock = clock or _build_clock(config)
     ledger, inbox = Ledger(), Mailbox[ToAggregator]("aggregator")
     recorder = Recorder(writer, config, clock.factor)
     num_trainers = config.aggregation.concurrency
     inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
     executor = LocalExecutor(_num_workers(config), prepare=on_one_core(lambda: None))
-    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client)
+    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client, step=config.step)
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
-    world = build_world(config)
+    world = world or build_world(config)
     due = _due_rule(config, world, clock.factor)
 
     def new_trainer(index: int, box: Mailbox[ToTrainer]) -> Trainer:
@@ -162,14 +178,14 @@ def build_engine(
         hire=hire,
         concurrency=config.aggregation.concurrency,
         goal=config.aggregation.goal,
-        passes_per_step=passes_per_step(config.step),
+        passes=_passes_rule(config, shards),
         update_bytes=update_bytes(learner.layout.num_params),
         stagger_ns=ns_from_s(config.aggregation.stagger_s) if config.aggregation.refill == "staggered" else 0,
         suppresses_weights=config.messages.suppress_redundant_weights,
         on_selection=recorder.selection,
         on_dispatch=recorder.dispatch,
     )
-    budget_ns = ns_from_s(config.runtime_budget_s())
+    budget_ns = _budget_ns(config)
     intake = Intake(
         config=config,
         ledger=ledger,
@@ -180,9 +196,10 @@ def build_engine(
         staleness=STALENESS.build(config.aggregation.staleness.name, config.aggregation.staleness.params),
         recorder=recorder,
         world_log=WorldLog(
-            world, config.clients.num_clients, budget_ns, config.availability.knowledge, recorder.world_event
+            world, config.clients.num_clients, budget_ns, config.availability.knowledge, recorder.world_event, start_ns
         ),
         budget_ns=budget_ns,
+        now=start_ns,
     )
     conditions = StopConditions(config.limits, config.runtime_budget_s(), 1 / len(config.data.classes))
     aggregator = Aggregator(
@@ -222,6 +239,22 @@ def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Tr
         return world.delivery_ns(task.client, max(task.done_ns, task.dispatch_ns + round(compute_ns * factor)))
 
     return due
+
+
+def _budget_ns(config: Config) -> Ns:
+    """The first nanosecond at which the stop rules see the budget used up, however it is rounded."""
+    budget_s = config.runtime_budget_s()
+    budget_ns = ns_from_s(budget_s)
+    return budget_ns if s_from_ns(budget_ns) >= budget_s else budget_ns + 1
+
+
+def _passes_rule(config: Config, shards: Shards) -> Callable[[ClientId, int], int]:
+    """Forward passes of a client's task, known before it runs."""
+    step = config.step
+    if step.estimator != "local_sgd":
+        constant = passes_of_task(step, config.data.batch_size)
+        return lambda *_: constant
+    return lambda client, bin_index: passes_of_task(step, len(task_samples(step, shards, client, bin_index)))
 
 
 def _build_collector(

@@ -6,10 +6,13 @@ only a process that was killed leaves the verdict to its supervisor.
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 import traceback
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -22,12 +25,17 @@ from fluxctl.engine.prepare import Task, prepare_task
 from fluxctl.engine.run import Engine, build_engine, save_weights
 from fluxctl.errors import ExitCode, FluxError
 from fluxctl.policies import REGISTRIES
+from fluxctl.policies.stopping import StopDecision
+from fluxctl.runs.files import write_json
 from fluxctl.runs.layout import RunFolder
+from fluxctl.runs.outcomes import convergence, stagnation
+from fluxctl.runs.process import SUPERVISED
 from fluxctl.runs.provenance import provenance
 from fluxctl.runs.records import EXIT_CODES, ProcessMark, VerdictRecord
+from fluxctl.telemetry.evaluations import evaluations
 from fluxctl.telemetry.hashing import canonical_hash
 from fluxctl.telemetry.writer import EventWriter
-from fluxctl.types import JSON, Verdict
+from fluxctl.types import JSON, Verdict, s_from_ns
 
 PREPARE_EVERY_S = 0.5
 
@@ -38,19 +46,43 @@ def main(argv: list[str]) -> int:
         print("usage: python -m fluxctl.engine RUN_DIR", file=sys.stderr)
         return int(ExitCode.CHANGE_REQUEST)
     folder = RunFolder(Path(argv[0]))
+    return run_folder(folder).exit_code
+
+
+def run_folder(folder: RunFolder, on_tick: Callable[[], None] = lambda: None) -> VerdictRecord:
+    """Run what a run directory asks for, in this process.
+
+    Args:
+        folder: The run directory, as ``launch`` makes it.
+        on_tick: Called about five times a second of real time while clients train.
+
+    Returns:
+        How it ended, as written to the directory.
+    """
     folder.mark_running(ProcessMark.of())
-    session = Session(folder)
-    verdict = session.run()
+    verdict = Session(folder, on_tick=on_tick).run()
     folder.write_verdict(verdict)
     folder.mark_ended()
-    return verdict.exit_code
+    return verdict
+
+
+class _StopAskedError(Exception):
+    """Somebody asked the run to end before it had begun to train."""
 
 
 @dataclass
 class Session:
-    """The life of one run in this process."""
+    """The life of one run in this process.
+
+    Args:
+        folder: The run directory.
+        is_supervised: Whether the end of standard input means that the supervisor is gone.
+        on_tick: Called now and then while clients train.
+    """
 
     folder: RunFolder
+    is_supervised: bool = field(default_factory=lambda: os.environ.get(SUPERVISED) == "1")
+    on_tick: Callable[[], None] = lambda: None
     _engine: Engine | None = None
     _stop_reason: str | None = None
 
@@ -62,6 +94,8 @@ class Session:
             config = read_config(self.folder.config, check=choice_check(REGISTRIES)).config
             with EventWriter(self.folder.path) as writer:
                 return self._run(config, writer)
+        except _StopAskedError as request:
+            return VerdictRecord(Verdict.INTERRUPTED, str(request), int(ExitCode.INTERRUPTED))
         except FluxError as error:
             print(traceback.format_exc(), file=sys.stderr)
             return self._crashed(
@@ -75,7 +109,7 @@ class Session:
             return self._crashed("bug", message, hint, None, int(ExitCode.BUG), detail)
 
     def _run(self, config: Config, writer: EventWriter) -> VerdictRecord:
-        task = prepare_task(config, _Preparation(writer).report)
+        task = prepare_task(config, _Preparation(writer, self._heed_stop).report)
         for problem in task.problems:
             print(f"warning: {problem}", file=sys.stderr)
         origin = provenance()
@@ -85,7 +119,7 @@ class Session:
         if self._stop_reason is not None:
             engine.request_stop(self._stop_reason)
         try:
-            stop = engine.run(self._check_stop_file)
+            stop = engine.run(self._tick)
         finally:
             self._save(engine, task)
         aggregator, recorder = engine.aggregator, engine.recorder
@@ -95,7 +129,17 @@ class Session:
             aggregator.logical_now, "verdict", {"verdict": stop.verdict.value, "reason": stop.reason, "exit_code": code}
         )
         writer.close()
+        self._write_outcome(engine, stop)
         return VerdictRecord(stop.verdict, stop.reason, code, None, self._summary(engine))
+
+    def _write_outcome(self, engine: Engine, stop: StopDecision) -> None:
+        state = engine.aggregator.stopping
+        if stop.rule == "target":
+            _, wall_s, _ = engine.recorder.pace_to_last_commit()
+            points = tuple(evaluations(self.folder.events))
+            write_json(self.folder.converge, convergence(state, points, wall_s))
+        elif stop.rule == "stall":
+            write_json(self.folder.stall, stagnation(state, s_from_ns(engine.aggregator.logical_now)))
 
     def _save(self, engine: Engine, task: Task) -> None:
         layout = task.learner.layout
@@ -134,11 +178,24 @@ class Session:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._ask_to_stop(f"received {signal.Signals(number).name}")
 
-    def _check_stop_file(self) -> None:
+    def _tick(self) -> None:
+        self._check_stop()
+        self.on_tick()
+
+    def _check_stop(self) -> None:
+        """Look for the stop file, and whether the supervisor still lives."""
         try:
             self._ask_to_stop(self.folder.stop.read_text(encoding="utf-8").strip() or "asked to stop")
         except FileNotFoundError:
-            return
+            if self.is_supervised and _has_ended(sys.stdin.fileno()):
+                self.is_supervised = False  # once is enough
+                self._ask_to_stop("the supervisor is gone")
+
+    def _heed_stop(self) -> None:
+        """End the preparation if the run shall end."""
+        self._tick()
+        if self._stop_reason is not None:
+            raise _StopAskedError(self._stop_reason)
 
     def _ask_to_stop(self, reason: str) -> None:
         self._stop_reason = reason
@@ -147,14 +204,21 @@ class Session:
 
 
 class _Preparation:
-    """Progress of the preparation, at most twice a second and at each change of work."""
+    """Progress of the preparation, at most twice a second and at each change of work.
 
-    def __init__(self, writer: EventWriter) -> None:
+    Args:
+        writer: Takes the progress.
+        heed: Called at each report; raises if the run shall end.
+    """
+
+    def __init__(self, writer: EventWriter, heed: Callable[[], None]) -> None:
         self._writer = writer
+        self._heed = heed
         self._last = ("", 0.0)
 
     def report(self, what: str, done: int, total: int) -> None:
         """Tell whoever follows the run."""
+        self._heed()
         now_s = wall.monotonic_s()
         if what == self._last[0] and done < total and now_s - self._last[1] < PREPARE_EVERY_S:
             return
@@ -188,6 +252,14 @@ def _meta(config: Config, task: Task) -> dict[str, object]:
             "knowledge": config.availability.knowledge,
         },
     }
+
+
+def _has_ended(stream: int) -> bool:
+    """Whether a pipe has no writer any more; what was written to it is discarded."""
+    while select.select([stream], [], [], 0)[0]:
+        if not os.read(stream, 1 << 16):
+            return True
+    return False
 
 
 def _detail(error: FluxError) -> str | None:

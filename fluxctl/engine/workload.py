@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fluxctl import wall
+from fluxctl.config.model import StepConfig
 from fluxctl.data.partition import Shards
 from fluxctl.engine.messages import StepReport, Train
 from fluxctl.engine.payload import Payload, Vector, decode, encode
@@ -52,16 +53,25 @@ class ClientWorkload:
         shards: Which samples belong to which client.
         seed: The run's seed.
         fault_client: Client that raises instead of training, for testing; None = nobody.
+        step: What a task is.
     """
 
-    def __init__(self, learner: StepLearner, shards: Shards, seed: int, fault_client: int | None = None) -> None:
+    def __init__(
+        self,
+        learner: StepLearner,
+        shards: Shards,
+        seed: int,
+        fault_client: int | None = None,
+        *,
+        step: StepConfig = StepConfig(),  # noqa: B008 - frozen
+    ) -> None:
         self._learner = learner
         self._shards = shards
+        self._step = step
         self._seed = seed
         self._fault_client = fault_client
         self._held: dict[ClientId, HeldModel] = {}  # a client has one task at a time, so its entry has one writer
         self._latest: tuple[bytes, HeldModel | None] = (b"", None)
-        self._bins: dict[ClientId, tuple[tuple[int, ...], ...]] = {}
 
     def receive(self, task: Train) -> None:
         """Keep the weights that came with a task; a client has them even if its step is cancelled before it starts."""
@@ -87,7 +97,7 @@ class ClientWorkload:
         wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
         model = self._model(task)
         cpu_fetched = wall.thread_cpu_ns()
-        samples = self._samples(task.client, task.bin)
+        samples = task_samples(self._step, self._shards, task.client, task.bin)
         keyed = stream(
             self._seed,
             "tangent",
@@ -136,9 +146,9 @@ class ClientWorkload:
             raise InvariantError(f"client {task.client} must train version {task.version}, but has {has}")
         return held
 
-    def _samples(self, client: ClientId, bin_index: int) -> tuple[int, ...]:
-        bins = self._bins.get(client)
-        if bins is None:
-            bins = self._shards.bins(client)
-            self._bins[client] = bins
-        return bins[bin_index % len(bins)]
+
+def task_samples(step: StepConfig, shards: Shards, client: ClientId, bin_index: int) -> tuple[int, ...]:
+    """Texts of a client's task: the bin's mini-batch, or its whole shard."""
+    if step.estimator == "local_sgd" and step.local_scope == "shard":
+        return tuple(shards.clients[client].tolist())
+    return shards.bin_samples(client, bin_index)

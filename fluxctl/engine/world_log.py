@@ -26,9 +26,10 @@ class WorldLog:
         until: End of the run's budget.
         source: Name of the knowledge policy, for the events.
         emit: Takes time, event name, fields and client.
+        since: What happened up to then is not told.
     """
 
-    def __init__(self, world: ClientWorld, num_clients: int, until: Ns, source: str, emit: Emit) -> None:
+    def __init__(self, world: ClientWorld, num_clients: int, until: Ns, source: str, emit: Emit, since: Ns = 0) -> None:
         self._world = world
         self._until = until
         self._source = source
@@ -38,8 +39,8 @@ class WorldLog:
         if world.always_available or num_clients > MAX_CLIENTS:
             return
         for client in range(num_clients):
-            self._push_change(client, 0)
-            self._push_belief(client, 0)
+            self._push_change(client, since)
+            self._push_belief(client, since)
 
     def advance(self, t: Ns) -> None:
         """Emit everything that has happened up to ``t``."""

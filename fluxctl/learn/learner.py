@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fluxctl.config.model import StepConfig
+from fluxctl.learn.controls import PASSES_PER_GRADIENT, LocalSgdSettings, backprop, local_sgd
 from fluxctl.learn.evaluate import Evaluation, evaluate
 from fluxctl.learn.features import FeatureSet
 from fluxctl.learn.layout import ParamLayout, ParamSpec
@@ -20,7 +21,7 @@ from fluxctl.learn.local_step import StepRequest, StepResult, local_step, passes
 from fluxctl.learn.split import Batch, Suffix
 from fluxctl.world.seeds import stream
 
-__all__ = ["Evaluation", "Learner", "StepRequest", "StepResult", "passes_per_step"]
+__all__ = ["Evaluation", "Learner", "StepRequest", "StepResult", "passes_of_task", "passes_per_step"]
 
 #: Standard deviation of initial weights, BERT's own.
 _INIT_STD = 0.02
@@ -62,7 +63,11 @@ class Learner:
         return params
 
     def step(self, request: StepRequest) -> StepResult:
-        """Run one client's task; see :func:`~fluxctl.learn.local_step.local_step`."""
+        """Run one client's task; see :func:`~fluxctl.learn.local_step.local_step` and :mod:`fluxctl.learn.controls`."""
+        if self._step.estimator == "backprop":
+            return backprop(request, self._batch(request.samples), self._suffix)
+        if self._step.estimator == "local_sgd":
+            return local_sgd(request, self._batch, self._suffix, local_settings(self._step))
         return local_step(request, self._batch(request.samples), self._suffix, self._step)
 
     def evaluate(self, params: Tensor) -> Evaluation:
@@ -91,6 +96,20 @@ class Learner:
             rows += length
         batches.append(self._suffix.batch(*self._test.gather(piece)))
         return batches
+
+
+def local_settings(step: StepConfig) -> LocalSgdSettings:
+    """Settings of the local SGD that a step is configured to be."""
+    return LocalSgdSettings(step.local_lr, step.local_epochs, step.local_batch_size)
+
+
+def passes_of_task(step: StepConfig, num_samples: int) -> int:
+    """Forward passes, or their equivalents, of a task of ``num_samples`` texts, known before it runs."""
+    if step.estimator == "backprop":
+        return PASSES_PER_GRADIENT
+    if step.estimator == "local_sgd":
+        return local_settings(step).num_passes(num_samples)
+    return passes_per_step(step)
 
 
 def _starts_random(spec: ParamSpec) -> bool:

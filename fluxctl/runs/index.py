@@ -44,6 +44,7 @@ class RunInfo:
             "id": record.id,
             "run_set": record.run_set,
             "baseline": record.baseline,
+            "variant": record.variant,
             "mode": record.mode.value,
             "seed": record.seed,
             "created": record.created,

@@ -65,6 +65,21 @@ class RunFolder:
         return self.path / "verdict.json"
 
     @property
+    def gate(self) -> Path:
+        """``gate.json``: what the gate found before the start, and whether it was overridden."""
+        return self.path / "gate.json"
+
+    @property
+    def converge(self) -> Path:
+        """``converge.json``: when the target was held; only of a run that CONVERGED."""
+        return self.path / "converge.json"
+
+    @property
+    def stall(self) -> Path:
+        """``stall.json``: what stood still; only of a run that STALLED."""
+        return self.path / "stall.json"
+
+    @property
     def log(self) -> Path:
         """``run.log``: what the engine's process printed."""
         return self.path / "run.log"
@@ -159,7 +174,7 @@ def create_run(
     prepare_runs_dir(folder)
     config = resolved.config
     created = wall.utc_now()
-    run = RunFolder(_fresh(folder, created, f"{_word(config.run_set)}-{_word(config.baseline)}-{config.mode.value}"))
+    run = RunFolder(_fresh(folder, created, f"{_word(config.run_set)}-{_word(config.label)}-{config.mode.value}"))
     prints = fingerprints(config)
     write_text(run.config, render(resolved))
     write_json(run.path / "invocation.json", dict(invocation or {}))
@@ -168,6 +183,7 @@ def create_run(
         id=run.id,
         run_set=config.run_set,
         baseline=config.baseline,
+        variant=config.variant,
         mode=config.mode,
         seed=config.seed,
         created=created.isoformat(),

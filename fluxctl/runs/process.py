@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from fluxctl import wall
 from fluxctl.errors import ExitCode
@@ -25,6 +25,8 @@ from fluxctl.runs.index import crash
 from fluxctl.runs.layout import RunFolder
 from fluxctl.runs.records import ProcessMark, VerdictRecord
 from fluxctl.types import Verdict
+
+SUPERVISED: Final = "FLUXCTL_SUPERVISED"  # set for an engine whose standard input ends with its supervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class EngineProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", SUPERVISED: "1"},
             )
         self._started_s = wall.monotonic_s()
         folder.mark_running(ProcessMark.of(self._process.pid))

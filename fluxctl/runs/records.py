@@ -92,6 +92,7 @@ class RunRecord:
     mode: Mode
     seed: int
     created: str
+    variant: str = ""
     pair: str | None = None
     group: str | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)

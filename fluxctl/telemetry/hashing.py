@@ -30,15 +30,16 @@ def canonical_hash(path: str | Path) -> str:
     digest = hashlib.sha256()
     header = read_header(path)
     header.pop("identity", None)
-    digest.update(_canonical(header))
+    digest.update(canonical_line(header))
     for event in read_events(path):
         event.pop("wall", None)
-        digest.update(_canonical(event))
+        digest.update(canonical_line(event))
     return digest.hexdigest()
 
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
-def _canonical(event: Event) -> bytes:
+def canonical_line(event: Event) -> bytes:
+    """An event as it is hashed; equal for events that say the same."""
     return f"{_encode(event)}\n".encode()

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from fluxctl.errors import ConfigError, InvariantError
 from fluxctl.telemetry.encode import encode, replace_nonfinite
@@ -34,6 +34,30 @@ def _encode_object(fields: Mapping[str, object]) -> str:
         copy, paths = replace_nonfinite(fields)
         assert isinstance(copy, dict)
         return encode({**copy, "nonfinite": paths})
+
+
+class EventSink(Protocol):
+    """Where the engine's events go; :class:`EventWriter`, or something that only counts."""
+
+    def emit(
+        self,
+        t_ns: Ns,
+        event: str,
+        fields: Mapping[str, object],
+        *,
+        key: int = -1,
+        wall: Mapping[str, object] | None = None,
+    ) -> None:
+        """Take an event."""
+        ...
+
+    def advance(self, watermark_ns: Ns) -> None:
+        """Learn that no later event will precede ``watermark_ns``."""
+        ...
+
+    def note(self, event: str, fields: Mapping[str, object] = ...) -> None:
+        """Take something that exists on the wall only."""
+        ...
 
 
 class EventWriter:

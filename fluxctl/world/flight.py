@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from functools import cached_property
+from typing import Final, Literal
 
 from fluxctl.types import NEVER, ClientId, Ns
-from fluxctl.world.availability.states import States
+from fluxctl.world.availability.states import STATES, States
 from fluxctl.world.availability.synthetic import AlwaysAvailable
 from fluxctl.world.availability.trace import Trace
 from fluxctl.world.bandwidth import ClientBandwidth, Direction
 from fluxctl.world.delays import ClientDelays, straggler_offset_ns
 from fluxctl.world.knowledge import Knowledge, Unaware
+
+_ALL: Final = frozenset(STATES)
 
 
 class GiveUp(StrEnum):
@@ -96,6 +99,10 @@ class ClientWorld:
             bytes_up: Size of its update.
         """
         work = self._work_ns(client, passes)
+        if self._is_plain:
+            silent = t + self.abandon_after_ns
+            given_up = (silent, GiveUp.SILENT) if work > self.abandon_after_ns else (None, None)
+            return FlightPlan(t, t + work, t + work, work, *given_up)
         leg = straggler_offset_ns(client, self.straggler_spread_s) if self.straggler_spread_s else 0
         leg += self.bandwidth.transfer_ns(client, bytes_down, Direction.DOWN)
         leg += self.bandwidth.transfer_ns(client, bytes_up, Direction.UP)
@@ -103,7 +110,7 @@ class ClientWorld:
         due = NEVER if done is None else done + leg
         delivery = self.delivery_ns(client, due)
         reached, why = self._give_up(client, t, due, delivery)
-        back = self._back_ns(client, t) if due >= NEVER else NEVER
+        back = self._back_ns(client, t, reached) if due >= NEVER and reached is not None else NEVER
         return FlightPlan(t, due, delivery, work + leg, reached, why, back)
 
     def delivery_ns(self, client: ClientId, due: Ns) -> Ns:
@@ -116,6 +123,11 @@ class ClientWorld:
     def is_believed_eligible(self, client: ClientId, t: Ns) -> bool:
         """Whether the aggregator would ask ``client`` at ``t``."""
         return self.knowledge.believed_state(client, t) in self.eligible
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether a dispatch takes its modelled duration and nothing else, as in most runs."""
+        return self.always_available and self.bandwidth.cfg.model == "off" and not self.straggler_spread_s
 
     def _work_ns(self, client: ClientId, passes: int) -> Ns:
         """Time from start to end; where transfers are charged from bytes, D's network share is left out."""
@@ -145,10 +157,10 @@ class ClientWorld:
             at = end
         return at
 
-    def _back_ns(self, client: ClientId, t: Ns) -> Ns:
-        """When a client that lost its work comes back: its first availability after it went."""
-        gone = self.trace.next_change(client, t)
-        back = None if gone is None else self.trace.next_available(client, gone, self.eligible)
+    def _back_ns(self, client: ClientId, t: Ns, given_up: Ns) -> Ns:
+        """When a client that lost its work comes back: its first availability after it went and was given up."""
+        gone = self.trace.next_available(client, t, _ALL - self.eligible)
+        back = None if gone is None else self.trace.next_available(client, max(gone, given_up), self.eligible)
         return NEVER if back is None else back
 
     def _give_up(self, client: ClientId, t: Ns, due: Ns, delivery: Ns) -> tuple[Ns | None, GiveUp | None]:

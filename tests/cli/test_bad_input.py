@@ -63,7 +63,7 @@ def test_files(fluxctl, tmp_path, text, place, message):
             ["--> --var-stopping-policy fixed_cap", "needs max_iterations_per_bin"],
         ),
         (["--run-set", "main", "--max-runtime", "soon"], ["'soon' is not a duration", "48h"]),
-        (["--run-set", "main", "--max-runtime", "0"], ["limits.max_runtime_s must be greater than 0"]),
+        (["--run-set", "main", "--max-runtime", "0"], ["a duration must be longer than nothing"]),
         (["--run-set", "main", "--seed", "-1"], ["--> --seed -1", "at least 0"]),
         (["--run-set", "main", "--seeds", "4..0"], ["empty range", "did you mean '0..4'?"]),
         (["--run-set", "main", "--seeds", "a"], ["'a' is not a seed"]),
@@ -89,7 +89,7 @@ def test_a_run_folder_that_cannot_be_written(fluxctl, tmp_path):
 
 
 def test_all_mistakes_of_a_file_come_at_once(fluxctl, tmp_path):
-    (tmp_path / "x.yaml").write_text("foo: 1\nserver: {lr: x, momentum: 1}\n")
+    (tmp_path / "x.yaml").write_text("foo: 1\nserver: {lr: x, momentun: 0.5}\n")
     answer = fluxctl(*DEMO, "--file", "x.yaml")
     refused(answer, "x.yaml:1:1", "x.yaml:2:14", "x.yaml:2:17", "3 problems")
     told = fluxctl(*DEMO, "--file", "x.yaml", "--json").envelope["error"]

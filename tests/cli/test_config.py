@@ -7,6 +7,7 @@ from fluxctl.config.model import Config
 from fluxctl.config.source import Text
 
 
+@pytest.mark.feature("G7")
 @pytest.mark.feature("E15")
 def test_show_origin_says_which_source_won(fluxctl, monkeypatch, tmp_path):
     monkeypatch.setenv("FLUXCTL_SET_SERVER__LR", "0.2")

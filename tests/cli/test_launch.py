@@ -134,6 +134,7 @@ def test_the_saved_configuration_of_a_run_runs_again(fluxctl, engine, tmp_path):
     assert first.record.fingerprints == second.record.fingerprints
 
 
+@pytest.mark.feature("E19")
 def test_a_users_own_run_set(fluxctl, engine, tmp_path):
     (tmp_path / "mine.yaml").write_text("description: d\nbaselines: [fwdllm]\ncondition: {seed: 4}\n")
     assert fluxctl("launch", "--run-set", "mine.yaml", "--yes").code == 0
@@ -257,7 +258,7 @@ def test_without_a_terminal_milestones_are_lines(fluxctl, engine):
     assert "bins 3/" in answer.err
     assert "CONVERGED: held the target" in answer.err
     assert "started as" not in answer.out
-    assert len(answer.err.splitlines()) < 30
+    assert len(answer.err.partition("PASS")[2].splitlines()) < 10  # behind the gate's tables
 
 
 @pytest.mark.parametrize("args", [["--no-progress"], []])

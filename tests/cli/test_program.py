@@ -16,6 +16,8 @@ RUNNER = CliRunner()
 COMMANDS = [
     [], ["launch"], ["runs"], ["runs", "list"], ["runs", "show"], ["runs", "path"], ["runs", "hash"],
     ["config"], ["config", "show"], ["config", "schema"], ["config", "validate"],
+    ["sim"], ["sim", "run"], ["sim", "plan"], ["sim", "sweep"], ["sim", "check-determinism"], ["sim", "trace"],
+    ["sim", "trace", "show"], ["sim", "trace", "generate"], ["sim", "trace", "convert"],
 ]  # fmt: skip
 
 

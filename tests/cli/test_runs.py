@@ -18,6 +18,7 @@ def test_no_runs_is_nothing_to_do(fluxctl):
         assert "there are no runs" in answer.err
 
 
+@pytest.mark.feature("G7")
 def test_list(fluxctl, launched):
     lines = fluxctl("runs", "list").out.splitlines()
     assert [line.split()[1] for line in lines if "smoke-" in line][:3] == ["DIVERGED", "CONVERGED", "CONVERGED"]

@@ -16,6 +16,7 @@ import torch
 
 import fluxctl.policies  # noqa: F401 - registers every policy
 from fluxctl.config.model import Config
+from fluxctl.data import worlds as world_module
 from fluxctl.data.partition import Shards
 from fluxctl.engine import run as run_module
 from fluxctl.engine.channel import Mailbox
@@ -34,7 +35,8 @@ from fluxctl.policies.stopping import StopDecision
 from fluxctl.telemetry.hashing import canonical_hash
 from fluxctl.telemetry.reader import read_events
 from fluxctl.telemetry.writer import EventWriter
-from fluxctl.types import ClientId, Ns, PayloadKind
+from fluxctl.types import NEVER, NS_PER_S, Availability, ClientId, Ns, PayloadKind
+from fluxctl.world.availability import Exhaustion, RecordedTrace, Timeline, Trace
 from fluxctl.world.seeds import stream
 
 Event = dict[str, Any]
@@ -74,6 +76,23 @@ def make_shards(num_clients: int, num_bins: int = 4, batch_size: int = 2) -> Sha
     size = num_bins * batch_size
     owned = tuple(np.arange(client * size, (client + 1) * size, dtype=np.int64) for client in range(num_clients))
     return Shards(owned, batch_size, np.full((num_clients, 1), size, dtype=np.int64))
+
+
+def make_trace(
+    changes: Mapping[ClientId, list[tuple[float, str]]], num_clients: int, end_s: float = 1e7, exhaustion: str = "hold"
+) -> RecordedTrace:
+    """Timelines of (second, state) changes; whoever is not named is always available. States: T, E, or - for gone."""
+    names = {"T": Availability.AVL_TRAIN, "E": Availability.AVL_EVAL, "-": Availability.UN_AVL}
+    return RecordedTrace.of(
+        {
+            client: Timeline.of(
+                [(round(t * NS_PER_S), names[state]) for t, state in changes.get(client, [(0, "T")])],
+                round(end_s * NS_PER_S),
+                Exhaustion(exhaustion),
+            )
+            for client in range(num_clients)
+        }
+    )
 
 
 class StubLearner:
@@ -148,15 +167,24 @@ class NullWorkload:
 class AuditedLedger(Ledger):
     """A ledger that checks after every transition what must always hold, and remembers every dispatch.
 
+    Args:
+        concurrency: C at this moment; slots in use grow by dispatches only, and never beyond it.
+        logical_now: Logical time.
+
     Attributes:
         intervals: Client, dispatch and closing time of each dispatch that held a slot, in order of closing.
+        given_up: Client, time of abandonment and time from which it was idle again, of each one that became so.
+        withheld: Client and time of each update that was ready and could not be delivered.
     """
 
-    def __init__(self, concurrency: int, logical_now: Callable[[], Ns]) -> None:
+    def __init__(self, concurrency: Callable[[], int], logical_now: Callable[[], Ns]) -> None:
         super().__init__()
         self._concurrency = concurrency
         self._logical_now = logical_now
         self.intervals: list[tuple[ClientId, Ns, Ns, str]] = []
+        self.given_up: list[tuple[ClientId, Ns, Ns]] = []
+        self.withheld: list[tuple[ClientId, Ns]] = []
+        self._abandoned_ns: dict[ClientId, Ns] = {}
         self.num_dispatches = 0
         self.num_closed = 0
         self.most_in_flight = 0
@@ -164,12 +192,13 @@ class AuditedLedger(Ledger):
     def _audit(self) -> None:
         outstanding = self.num_dispatches - self.num_closed
         assert self.num_in_flight == outstanding == len(self.in_flight())
-        assert self.num_in_flight <= self._concurrency
         self.most_in_flight = max(self.most_in_flight, self.num_in_flight)
 
     def dispatch(self, client: ClientId, **times: Ns) -> Flight:
+        assert client not in self._abandoned_ns
         flight = super().dispatch(client, **times)
         self.num_dispatches += 1
+        assert self.num_in_flight <= self._concurrency()
         self._audit()
         return flight
 
@@ -188,8 +217,23 @@ class AuditedLedger(Ledger):
     def cancel(self, client: ClientId) -> Flight:
         return self._closed(super().cancel(client), "cancel")
 
-    def abandon(self, client: ClientId) -> Flight:
-        return self._closed(super().abandon(client), "abandon")
+    def abandon(self, client: ClientId, *, lost: bool) -> Flight:
+        self._abandoned_ns[client] = self._logical_now()
+        return self._closed(super().abandon(client, lost=lost), "abandon")
+
+    def resolve(self, client: ClientId) -> Flight:
+        flight = super().resolve(client)
+        # A late update is taken from the ledger just before logical time moves to its due time.
+        idle_ns = max(self._logical_now(), flight.due_ns if flight.due_ns < NEVER else 0)
+        self.given_up.append((client, self._abandoned_ns.pop(client), idle_ns))
+        self._audit()
+        return flight
+
+    def withhold(self, client: ClientId) -> Flight:
+        self.withheld.append((client, self._logical_now()))
+        flight = super().withhold(client)
+        self._audit()
+        return flight
 
     def deliver(self, client: ClientId, due_ns: Ns) -> Flight:
         flight = super().deliver(client, due_ns)
@@ -259,6 +303,12 @@ def shards_of() -> Callable[..., Shards]:
 
 
 @pytest.fixture
+def trace_of() -> Callable[..., RecordedTrace]:
+    """See :func:`make_trace`."""
+    return make_trace
+
+
+@pytest.fixture
 def null_workload() -> type[NullWorkload]:
     return NullWorkload
 
@@ -283,6 +333,7 @@ def run_engine(tmp_path_factory: pytest.TempPathFactory) -> RunEngine:
         workload: Any = None,
         learner: Any = None,
         shards: Shards | None = None,
+        trace: Trace | None = None,
         clock: Clock | None = None,
         num_workers: int | None = None,
         before_run: Callable[[Engine], None] = lambda engine: None,
@@ -293,10 +344,15 @@ def run_engine(tmp_path_factory: pytest.TempPathFactory) -> RunEngine:
         learner = learner or StubLearner()
         work = ClientWorkload(learner, shards, config.seed) if workload == "learner" else workload or NullWorkload()
         built: list[Engine] = []
-        ledger = AuditedLedger(config.aggregation.concurrency, lambda: built[0].aggregator.logical_now)
+        ledger = AuditedLedger(
+            lambda: built[0].aggregator._dispatcher.concurrency, lambda: built[0].aggregator.logical_now
+        )
         stop, error = None, None
         with pytest.MonkeyPatch.context() as patch, EventWriter(folder) as writer:
             patch.setattr(run_module, "Ledger", lambda: ledger)
+            if trace is not None:  # in place of the one that the configuration names
+                assert config.availability.trace != "syn_0"
+                patch.setattr(world_module, "load_trace", lambda *_: trace)
             if clock is not None:
                 patch.setattr(run_module, "_build_clock", lambda _: clock)
             if num_workers is not None:

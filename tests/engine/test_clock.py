@@ -42,8 +42,9 @@ class TestBothClocks:
 
         times = [9 * S, 3 * S, 6 * S, 1 * S]
         run(clock, *(sleeper(index, t) for index, t in enumerate(times)))
-        assert [index for index, _ in woken] == [3, 1, 2, 0]
         assert all(now >= times[index] for index, now in woken)
+        if isinstance(clock, VirtualClock):  # a busy machine may run two sleepers of a wall clock in either order
+            assert [index for index, _ in woken] == [3, 1, 2, 0]
 
     def test_sleeping_until_the_past_returns_at_once(self, clock: Clock) -> None:
         seen: list[int] = []

@@ -227,20 +227,20 @@ def test_a_contributor_is_not_offered_again_for_the_same_triple(
     seen: list[tuple[int, int, int]] = []
 
     def ask(engine: Any) -> None:
-        dispatcher, cadence = engine.aggregator._dispatcher, engine.aggregator.cadence
-        everyone = dispatcher.num_eligible(cadence)
-        before = dispatcher.eligible_fingerprint(cadence)
-        dispatcher.stamp(5, cadence.triple)
-        seen.append((everyone, dispatcher.num_eligible(cadence), dispatcher.num_eligible(cadence.after_retry())))
-        dispatcher.stamp(5, cadence.triple)
-        view = dispatcher._view(cadence, ())
-        assert not view.is_eligible(5)
-        assert 5 not in view.eligible()
-        assert view.num_eligible == len(view.eligible())
-        assert dispatcher.eligible_fingerprint(cadence) != before
-        dispatcher.stamp(5, Triple(0, 0, 7))  # some other triple
-        assert dispatcher._view(cadence, ()).is_eligible(5)
-        assert dispatcher.eligible_fingerprint(cadence) == before
+        roster, cadence = engine.aggregator._intake.roster, engine.aggregator.cadence
+        before = roster.eligible(0, cadence.triple)
+        roster.stamp(5, cadence.triple)
+        after, next_iteration = roster.eligible(0, cadence.triple), roster.eligible(0, cadence.after_retry().triple)
+        seen.append((before.num, after.num, next_iteration.num))
+        roster.stamp(5, cadence.triple)
+        assert not after.contains(5)
+        assert 5 not in after.ids()
+        assert after.num == len(after.ids())
+        assert after.fingerprint != before.fingerprint
+        roster.stamp(5, Triple(0, 0, 7))  # some other triple
+        other = roster.eligible(0, cadence.triple)
+        assert other.contains(5)
+        assert other.fingerprint == before.fingerprint
 
     run_engine(config_of(), before_run=ask)
     assert seen == [(12, 11, 12)]
@@ -268,3 +268,38 @@ def test_stale_updates_are_rejected_and_their_slots_refilled(
     assert hows.count("reject") == run.engine.recorder.totals.stale_rejected
     assert all(set(event["staleness"]) == {0} for event in run.of("agg_round"))
     assert run.of("residence")[-1]["num_stale_rejected"] == hows.count("reject")
+
+
+@pytest.mark.feature("A17")
+@STYLES
+@pytest.mark.parametrize("staleness", ["exact", "downweight"])
+def test_on_a_punctual_clock_everything_is_dispatched_when_it_should_be(
+    run_engine: RunEngine, config_of: Callable[..., Config], style: dict[str, Any], staleness: str
+) -> None:
+    """A slot that a rejection frees as well: the engine must not wait for several updates before it looks at one."""
+    late: list[float] = []
+
+    def watch(engine: Any) -> None:
+        intake, tell = engine.aggregator._intake, engine.aggregator._dispatcher.on_dispatch
+
+        def watched(record: Any) -> None:
+            late.append(engine.clock.now() - intake.now)
+            tell(record)
+
+        engine.aggregator._dispatcher.on_dispatch = watched
+
+    config = config_of(**{**style, "aggregation__staleness__name": staleness}, limits__max_bins=8)
+    run = run_engine(config, before_run=watch)
+    assert len(late) == len(run.of("dispatch")) > 8
+    assert set(late) == {0}
+    assert {event["wall"]["worst_lateness_s"] for event in run.of("agg_round")} == {0.0}
+
+
+def test_policies_that_say_so_never_reject() -> None:
+    """What they say decides how many updates the engine waits for at a time."""
+    from fluxctl.policies.staleness import STALENESS, StalenessView
+
+    views = [StalenessView(a, a, b, i, 3, 3, 2, 1, 7.0) for a in range(4) for b in range(3) for i in range(2)]
+    for name in STALENESS.names():
+        policy = STALENESS.build(name, {})
+        assert policy.can_reject is not all(policy.judge(view).accepted for view in views), name

@@ -164,7 +164,8 @@ class TestDeterminism:
         keys: list[tuple[int, int]] = []
 
         def spy(engine: Any) -> None:
-            selector = engine.aggregator._dispatcher.selector
+            cohorts = engine.aggregator._dispatcher.cohorts
+            selector = cohorts._selector
 
             class Spy:
                 initial_state = staticmethod(selector.initial_state)
@@ -173,7 +174,7 @@ class TestDeterminism:
                     keys.append(stream.key)
                     return selector.select(view, num, stream, state)
 
-            engine.aggregator._dispatcher.selector = Spy()
+            cohorts._selector = Spy()
 
         run = run_engine(config_of(**{**ASYNC, "aggregation__staleness__name": "exact"}), before_run=spy)
         moments = [(event["round"], event["bin"], event["iteration"]) for event in run.of("selection")]
@@ -229,14 +230,18 @@ class TestComputeModel:
 
     @pytest.mark.feature("A3")
     def test_measured_compute_counts_only_beyond_the_modelled_duration(self) -> None:
+        from fluxctl.data.worlds import build_world
         from fluxctl.engine.run import _due_rule
 
-        task = Train(0, 1, 0, 0, 0, 0, 0, dispatch_ns=100, earliest_due_ns=150, duration_ns=50, payload=b"")
-        modelled, measured = (
-            _due_rule(Config.model_validate({"engine": {"charge_compute": mode}})) for mode in ("modelled", "measured")
+        task = Train(
+            0, 1, 0, 0, 0, 0, 0, dispatch_ns=100, done_ns=150, earliest_due_ns=150, duration_ns=50, payload=b""
         )
+        configs = [Config.model_validate({"engine": {"charge_compute": mode}}) for mode in ("modelled", "measured")]
+        modelled, measured = (_due_rule(config, build_world(config), 1.0) for config in configs)
         assert [modelled(task, compute) for compute in (0, 50, 80)] == [150, 150, 150]
         assert [measured(task, compute) for compute in (0, 50, 80)] == [150, 150, 180]
+        on_a_faster_wall = _due_rule(configs[1], build_world(configs[1]), 2.0)
+        assert [on_a_faster_wall(task, compute) for compute in (0, 25, 40)] == [150, 150, 180]
 
 
 class TestStopping:
@@ -513,6 +518,21 @@ class TestFailures:
         assert isinstance(run.error, TrainerFailedError)
         assert "client 4 raised OSError: disk" in run.error.message
         assert [task.client for task in workload.steps].count(4) == 3
+
+    @pytest.mark.feature("A31")
+    def test_a_success_makes_good_for_a_failure(
+        self, run_engine: RunEngine, config_of: ConfigOf, null_workload: Any
+    ) -> None:
+        """Client 4 fails at each first attempt and has one retry: it is never out of them."""
+
+        def fail_first(task: Train) -> None:
+            if task.client == 4 and task.attempt == 0:
+                raise OSError("disk")
+
+        workload = null_workload(before=fail_first)
+        run = run_engine(config_of(engine__on_trainer_error="retry", limits__max_bins=20), workload=workload)
+        assert run.stop.verdict is Verdict.COMPLETED
+        assert len([note for note in run.notes if note["event"] == "trainer_failed"]) > 2
 
     def test_a_failing_evaluation_reaches_the_caller(
         self, run_engine: RunEngine, config_of: ConfigOf, stub_learner: Any

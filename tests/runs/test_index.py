@@ -91,6 +91,7 @@ def test_filters_and_order(three, folder):
         sort_runs(infos, "nothing")
 
 
+@pytest.mark.feature("E23")
 def test_a_run_whose_process_is_gone_has_crashed(make_run):
     run = make_run()
     run.log.write_text("last words\n")

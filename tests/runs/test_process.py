@@ -75,6 +75,7 @@ def test_a_run_that_ends_by_itself_keeps_its_verdict(start):
     assert process.folder.read_run().status == "ended"
 
 
+@pytest.mark.feature("E24")
 def test_a_run_that_dies_at_once_is_told_with_its_last_words(start):
     began = time.monotonic()
     found = finish(start("sys.exit('no such model')"))
@@ -85,6 +86,8 @@ def test_a_run_that_dies_at_once_is_told_with_its_last_words(start):
     assert found.launch_code == 3
 
 
+@pytest.mark.feature("E27")
+@pytest.mark.feature("E26")
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -103,12 +106,14 @@ def test_an_end_without_a_verdict_is_a_crash(start, body, reason):
     assert process.folder.read_verdict() == found
 
 
+@pytest.mark.feature("E21")
 def test_the_wall_ceiling_ends_a_run_and_keeps_what_it_measured(start):
     found = finish(start("while not stopped(): time.sleep(.01)\nverdict('INTERRUPTED')", max_wall_s=0.2))
     assert (found.verdict, found.summary, found.launch_code) == (Verdict.WALL_CEILING, {"bins": 7}, 3)
     assert "max_wall_s" in found.error["hint"]
 
 
+@pytest.mark.feature("E21")
 def test_a_run_that_ended_by_itself_at_the_ceiling_is_no_timeout(start):
     found = finish(start("while not stopped(): time.sleep(.01)\nverdict('CONVERGED')", max_wall_s=0.2))
     assert found.verdict is Verdict.CONVERGED

@@ -52,11 +52,17 @@ def test_order_within_an_instant_follows_the_cycle():
     up, down = {"direction": "up"}, {"direction": "down"}
     cycle = [
         ("run_meta", {}),
+        ("avail_change", {}),
+        ("agg_belief_change", {}),
         ("trainer_round", {}),
         ("task_send", {}),
         ("comm", up),
+        ("withheld_delivery", {}),
+        ("abandon", {}),
         ("agg_round", {}),
         ("agg_eval", {}),
+        ("utility_belief", {}),
+        ("control", {}),
         ("selection", {}),
         ("residence", {}),
         ("dispatch", {}),

@@ -7,7 +7,7 @@ constant mixing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from fluxctl.policies.staleness.base import STALENESS, StalenessDecision, StalenessView
 from fluxctl.registry import Params
@@ -20,6 +20,7 @@ class Accept:
     """Every update counts as if it were fresh."""
 
     params: Params
+    can_reject: ClassVar[bool] = False
 
     def judge(self, view: StalenessView) -> StalenessDecision:
         """Judge one update; see :class:`StalenessPolicy`."""

@@ -7,7 +7,7 @@ take it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from fluxctl.errors import InvariantError
 from fluxctl.registry import Registry
@@ -67,7 +67,13 @@ class StalenessDecision:
 
 
 class StalenessPolicy(Protocol):
-    """Judges late updates."""
+    """Judges late updates.
+
+    Attributes:
+        can_reject: Whether it ever refuses an update; if not, an engine need not look at each one as it comes.
+    """
+
+    can_reject: ClassVar[bool]
 
     def judge(self, view: StalenessView) -> StalenessDecision:
         """Judge one update.

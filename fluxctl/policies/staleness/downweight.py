@@ -9,7 +9,7 @@ if the model has not changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 from pydantic import Field
 
@@ -33,6 +33,7 @@ class Downweight:
     """Every update counts; its rate is computed from its age."""
 
     params: DownweightParams
+    can_reject: ClassVar[bool] = False
 
     def judge(self, view: StalenessView) -> StalenessDecision:
         """Judge one update; see :class:`StalenessPolicy`."""

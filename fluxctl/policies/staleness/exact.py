@@ -6,7 +6,7 @@ Xu et al., FwdLLM, USENIX ATC 2024, arXiv:2308.13894.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from fluxctl.policies.staleness.base import STALENESS, StalenessDecision, StalenessView
 from fluxctl.registry import Params
@@ -19,6 +19,7 @@ class Exact:
     """Model version, round, bin and iteration must all be the current ones."""
 
     params: Params
+    can_reject: ClassVar[bool] = True
 
     def judge(self, view: StalenessView) -> StalenessDecision:
         """Judge one update; see :class:`StalenessPolicy`."""

@@ -1,6 +1,6 @@
 """When a run is over, and how it ended."""
 
-from fluxctl.policies.stopping import budgets, divergence, target
+from fluxctl.policies.stopping import budgets, divergence, stall, target
 from fluxctl.policies.stopping.base import (
     STOP_RULES,
     EvalPoint,
@@ -23,5 +23,6 @@ __all__ = [
     "budgets",
     "divergence",
     "replay",
+    "stall",
     "target",
 ]

@@ -1,0 +1,252 @@
+"""The gate through the command line: tables at any width, findings, exit codes, and what the run reads."""
+
+import json
+
+import pytest
+from rich.cells import cell_len
+
+from fluxctl.config.load import read_config
+from fluxctl.runs.index import list_runs
+
+SMALL = [
+    "--model",
+    "tiny",
+    "--data",
+    "synthetic",
+    "--set",
+    "data.train_per_class=200",
+    "--set",
+    "data.test_per_class=5",
+]
+MAIN = ["launch", "--run-set", "main", *SMALL]
+BLOCKED = [*MAIN, "--set", "data.train_per_class=20"]  # 80 texts for 100 clients
+
+
+def sections(text):
+    """Lines between the bars, by the first word of each bar."""
+    found, name = {}, ""
+    for line in text.splitlines():
+        if line.startswith("━━ "):
+            name = line.strip("━ ")
+            found[name] = []
+        elif name:
+            found[name].append(line)
+    return found
+
+
+def table(text):
+    return sections(text)["2  systems"]
+
+
+@pytest.mark.feature("E16")
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_tables_are_aligned_at_any_width(fluxctl, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    answer = fluxctl(*MAIN, "--dry-run", "--show-all", "--set", "data.classes=[日本語, ünïcode, ф, x]")
+    assert answer.code == 0
+    assert "\x1b" not in answer.out
+    lines = answer.out.splitlines()
+    assert max(map(cell_len, lines)) <= columns
+    bars = [line for line in lines if line.startswith("━━ ")]
+    assert [cell_len(bar) for bar in bars] == [columns] * 4
+    assert "日本語" in answer.out
+    review = sections(answer.out)["1  review every run"]
+    starts = {
+        line.index(value)
+        for value in ("tiny", "synthetic", "dirichlet", "syn_0", "lognormal")
+        for line in review
+        if f" {value}" in line and line[0] in "✓!·"
+    }
+    assert len(starts) == 1
+    value_at = starts.pop()
+    for line in review:  # continuation lines are indented to the values at least
+        assert line[0] in "✓!·" or line[:value_at].strip() == ""
+        assert line[0] not in "✓!·" or line[2:9].strip() in ("ok", "check", "default")
+    for head in (line for line in table(answer.out) if line.startswith("baseline")):
+        first = table(answer.out)[table(answer.out).index(head) + 1]
+        for title in head.split()[1:3]:
+            assert first[head.index(title) - 1] == " "
+
+
+@pytest.mark.feature("E16")
+def test_notes_hang_inside_the_width(fluxctl, monkeypatch):
+    """One whole tier as it is printed: the label, value and note columns, and a hanging indent."""
+    monkeypatch.setenv("COLUMNS", "80")
+    review = sections(fluxctl(*MAIN, "--dry-run", "--max-bins", "9").out)["1  review every run"]
+    at = next(index for index, line in enumerate(review) if " delays " in line)
+    assert review[at : at + 2] == [
+        "✓ ok       delays           lognormal 2 to 60 s, factor 2",
+        "                              a task takes 1 to 29 s, half of them at most 5.5 s",
+    ]
+    assert "✓ ok       budget         ● 9 bins, 2 d" in review
+
+
+@pytest.mark.feature("E16")
+def test_notes_stand_beside_the_values_where_there_is_room(fluxctl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    review = sections(fluxctl(*MAIN, "--dry-run").out)["1  review every run"]
+    notes = [("tiny", "48 tokens"), ("syn_0", "everybody"), ("dirichlet, alpha 1", "8 texts of a client")]
+    places = {line.index(note) for value, note in notes for line in review if f" {value} " in line}
+    assert len(places) == 1
+
+
+@pytest.mark.feature("E16")
+def test_what_differs_and_what_was_set_is_said_without_colour(fluxctl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = table(fluxctl(*MAIN, "--dry-run", "--set", "server.lr=0.5").out)
+    head, fwdllm, _, fluxtune = lines[:4]
+    assert head.split()[:4] == ["baseline", "style", "K", "C"]
+    assert (fwdllm.split()[:4], fluxtune.split()[:4]) == (
+        ["fwdllm", "sync", "10", "10"],
+        ["fluxtune", "async", "10", "30"],
+    )
+    assert fwdllm[head.index("lr") :].startswith("● 0.5")
+    legend = lines[-1]
+    assert legend.startswith("differ: style, C, selector")
+    assert "K" not in legend.split(";")[0].replace("knowledge", "").split(", ")
+    assert legend.endswith("● set for this launch")
+
+
+@pytest.mark.feature("E16")
+def test_colours_mark_differing_columns_names_and_overrides(fluxctl, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    answer = fluxctl("--color", "always", *MAIN, "--dry-run", "--set", "server.lr=0.5")
+    head = next(line for line in answer.out.splitlines() if "baseline" in line and "style" in line)
+    row = next(line for line in answer.out.splitlines() if "fwdllm " in line and "cosine_guided" in line)
+    assert "\x1b[1;33mC" in head
+    assert "\x1b[2mK" in head
+    assert "\x1b[36mfwdllm" in row
+    assert "\x1b[32m● " in row
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in fluxctl(*MAIN, "--dry-run").out
+
+
+@pytest.mark.feature("E16")
+def test_the_rest_is_one_line_unless_asked_for(fluxctl):
+    collapsed = sections(fluxctl(*MAIN, "--dry-run").out)["3  everything else"]
+    assert len(collapsed) == 2
+    assert "--show-all lists them" in collapsed[0]
+    opened = sections(fluxctl(*MAIN, "--dry-run", "--show-all").out)["3  everything else"]
+    line = next(line for line in opened if "step.step_size" in line)
+    assert line.split()[:3] == ["step.step_size", "0.01", "(default)"]
+    assert len(opened) > 50
+
+
+@pytest.mark.feature("E16", "E15")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("server.lr", "0.0625"), ("model.max_len", "47"), ("step.step_size", "0.03125"), ("limits.converge_window", "13"),
+     ("engine.abandon_after_s", "91.5"), ("partition.alpha", "0.875"), ("data.classes", "[b, c, d]")],
+)  # fmt: skip
+def test_what_is_changed_is_in_the_table_and_in_the_runs_configuration(fluxctl, engine, tmp_path, path, value):
+    args = [*MAIN, "--only", "fwdllm", "--show-all", "--set", f"{path}={value}"]
+    told = fluxctl(*args, "--yes").err
+    assert value.strip("[]") in told
+    (info,) = list_runs(tmp_path / "runs")
+    resolved = read_config(info.folder.config)
+    found = resolved.config.model_dump(mode="json")
+    for part in path.split("."):
+        found = found[part]
+    assert json.dumps(found).replace('"', "") == value
+    assert path in json.loads(info.folder.gate.read_text())["overridden"]
+
+
+@pytest.mark.feature("E18")
+def test_the_fingerprint_is_shown_and_is_that_of_the_run(fluxctl, engine, tmp_path):
+    told = fluxctl(*MAIN, "--only", "fwdllm", "--yes").err
+    (info,) = list_runs(tmp_path / "runs")
+    line = next(line for line in told.splitlines() if " condition " in line)
+    assert info.record.fingerprints["condition"] in line
+
+
+@pytest.mark.feature("E17")
+def test_a_block_ends_the_launch_before_anything_is_written(fluxctl, engine, tmp_path):
+    answer = fluxctl(*BLOCKED, "--yes")
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "✗ BLOCK  20 of 100 clients would own no text" in answer.err
+    assert "try: --clients 80, or --set data.train_per_class=25" in answer.err
+    assert "error: the gate blocks this launch: 1 check failed (empty_client)" in answer.err
+    assert "--force" in answer.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.feature("E14", "E17")
+def test_a_dry_run_answers_0_or_2(fluxctl, tmp_path):
+    good, bad = fluxctl(*MAIN, "--dry-run"), fluxctl(*BLOCKED, "--dry-run")
+    assert (good.code, bad.code) == (0, 2)
+    assert "✓ PASS" in good.out
+    assert "✗ BLOCKED" in bad.out
+    assert "nothing was started" in good.err
+    assert not (tmp_path / "runs").exists()
+    told = fluxctl(*BLOCKED, "--dry-run", "--json").envelope
+    assert (told["status"], told["error"]["code"]) == ("error", "gate")
+    assert [finding["check"] for finding in told["data"]["gate"]["findings"]] == ["empty_client"]
+    assert fluxctl(*MAIN, "--dry-run", "--json").envelope["data"]["gate"] == {"status": "ok", "findings": []}
+
+
+@pytest.mark.feature("E17")
+def test_force_overrides_and_is_recorded(fluxctl, engine, tmp_path):
+    answer = fluxctl(*BLOCKED, "--only", "fwdllm", "--yes", "--force")
+    assert answer.code == 0
+    (info,) = list_runs(tmp_path / "runs")
+    record = json.loads(info.folder.gate.read_text())
+    assert (record["status"], record["forced"]) == ("blocked", True)
+    assert record["findings"][0]["check"] == "empty_client"
+    fluxctl(*MAIN, "--only", "fwdllm", "--yes", "--force")
+    record = json.loads(list_runs(tmp_path / "runs")[-1].folder.gate.read_text())
+    assert (record["status"], record["forced"], record["findings"]) == ("ok", False, [])
+
+
+@pytest.mark.feature("E17")
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--aggregation-goal", "11"], "goal (11) must not exceed concurrency (10)"),
+        (["--concurrency", "200"], "concurrency (200) must not exceed clients.num_clients (100)"),
+        (["--min-clients", "101"], "clients.min_clients (101) must not exceed clients.num_clients (100)"),
+    ],
+)  # fmt: skip
+def test_impossible_numbers_are_refused_when_they_are_read(fluxctl, tmp_path, args, message):
+    answer = fluxctl(*MAIN, "--only", "fwdllm", *args, "--dry-run")
+    assert answer.code == 2
+    assert message in answer.err
+
+
+@pytest.mark.feature("E12")
+@pytest.mark.parametrize(
+    ("args", "window_s"),
+    [(["--stall-window", "2h"], 7200.0), (["--stall-window-s", "90"], 90.0), (["--stall-window-h", "0.5"], 1800.0)],
+)
+def test_stall_flags(fluxctl, args, window_s):
+    more = ["--stall-on", "loss", "--stall-min-delta", "0.02", "--loss-min-rel-delta", "0.03"]
+    (run,) = fluxctl(*MAIN, "--only", "fwdllm", *args, *more, "--dry-run", "--json").envelope["data"]["runs"]
+    limits = run["config"]["limits"]
+    assert (limits["stall_window_s"], limits["stall_on"]) == (window_s, "loss")
+    assert (limits["stall_min_delta"], limits["loss_min_rel_delta"]) == (0.02, 0.03)
+    assert run["origins"]["limits.stall_window_s"] == f"flag {args[0]}"
+    assert "loss (acc +0.02, loss -3 %)" in fluxctl(*MAIN, "--only", "fwdllm", *args, *more, "--dry-run").out
+
+
+@pytest.mark.feature("E12")
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--stall-window", "soon"], "'soon' is not a duration"),
+        (["--stall-window", "2h1d"], "largest unit first"),
+        (["--stall-window", "-2h"], "is not a duration"),
+        (["--stall-window", "2h", "--stall-window-h", "2"], "the stall window is given more than once"),
+        (["--stall-min-delta", "0"], "limits.stall_min_delta must be greater than 0"),
+    ],
+)
+def test_stall_nonsense_is_refused(fluxctl, args, message):
+    answer = fluxctl(*MAIN, "--only", "fwdllm", *args, "--dry-run")
+    assert answer.code == 2
+    assert message in answer.err
+
+
+@pytest.mark.feature("E12")
+def test_a_duration_is_told_back(fluxctl):
+    answer = fluxctl(*MAIN, "--only", "fwdllm", "--max-runtime", "1d2h", "--stall-window", "90m", "--dry-run")
+    assert "--max-runtime 1d2h is 1 d 2 h" in answer.err
+    assert "1 h 30 min, either" in answer.out
