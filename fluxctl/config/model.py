@@ -350,7 +350,9 @@ class EngineConfig(Section):
         1, ge=0, description="retries of one client before the run fails (on_trainer_error: retry)"
     )
     num_workers: int | None = Field(
-        None, ge=1, description="compute threads; null = one per core, less the engine's own"
+        None,
+        ge=1,
+        description="compute threads; null = one per core less one, none for steps under 1 ms",
     )
     wall_factor: float = Field(1.0, gt=0, description="engine seconds per wall second in real mode")
     register_timeout_s: float = Field(30.0, gt=0, description="wall seconds to wait for trainers to register")

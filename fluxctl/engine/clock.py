@@ -85,6 +85,11 @@ class Clock(ABC):
         """Engine seconds that one wall second of compute stands for."""
         return 1.0
 
+    @property
+    def waits_for_real(self) -> bool:
+        """Whether participants wait in real time, so that work can be done early at no cost."""
+        return False
+
     @abstractmethod
     def sleep_until(self, t: Ns) -> None:
         """Block the calling participant until ``t``; returns at once when ``t`` has passed."""

@@ -14,7 +14,8 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from fluxctl.types import Ns
+from fluxctl import wall
+from fluxctl.types import NS_PER_S, Ns
 
 R = TypeVar("R")
 
@@ -90,10 +91,16 @@ class LocalExecutor:
     Args:
         num_workers: Threads; 0 = every step runs in its trainer's thread when it is due.
         prepare: Called first in each of them.
+        shortest_s: Steps that take less than this on average are left to their trainers: handing one over costs more
+            than another core saves.
     """
 
-    def __init__(self, num_workers: int, prepare: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, num_workers: int, prepare: Callable[[], None] = lambda: None, *, shortest_s: float = 0.0
+    ) -> None:
         self._prepare = prepare
+        self._shortest_s = shortest_s
+        self._mean_s = shortest_s  # of recent steps; a race between threads costs a little accuracy and no result
         self._queue: list[tuple[Ns, int, Job[object]]] = []
         self._seq = 0
         self._lock = threading.Lock()
@@ -119,14 +126,22 @@ class LocalExecutor:
 
     def submit(self, work: Callable[[], R], deadline: Ns, on_error: Callable[[], None]) -> Job[R]:
         """Queue ``work``, which is needed at engine time ``deadline``; ``on_error`` is called at once if it raises."""
-        job: Job[R] = Job(work, on_error)
-        if self._workers:
+        job: Job[R] = Job(self._timed(work) if self._shortest_s else work, on_error)
+        if self._workers and self._mean_s >= self._shortest_s:
             with self._lock:
                 self._seq += 1
-                heapq.heappush(self._queue, (deadline, self._seq, job))  # type: ignore[misc]  # a Job[R] is a
-                Job[object]
+                heapq.heappush(self._queue, (deadline, self._seq, job))  # type: ignore[misc]  # Job[R] is a Job[object]
             self._work.release()
         return job
+
+    def _timed(self, work: Callable[[], R]) -> Callable[[], R]:
+        def run() -> R:
+            start_ns = wall.monotonic_ns()
+            result = work()
+            self._mean_s += 0.1 * ((wall.monotonic_ns() - start_ns) / NS_PER_S - self._mean_s)
+            return result
+
+        return run
 
     def _run(self) -> None:
         self._prepare()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import torch
@@ -45,6 +45,8 @@ from fluxctl.policies.stopping import StopConditions, StopDecision, StopState
 from fluxctl.telemetry.writer import EventSink
 from fluxctl.types import ClientId, Mode, Ns, ns_from_s, s_from_ns
 from fluxctl.world.flight import ClientWorld
+
+SHORTEST_STEP_S: Final = 0.001  # shorter steps run in their trainers' threads, unless a number of workers is asked for
 
 
 @dataclass
@@ -148,7 +150,10 @@ def build_engine(
     recorder = Recorder(writer, config, clock.factor)
     num_trainers = config.aggregation.concurrency
     inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
-    executor = LocalExecutor(_num_workers(config), prepare=on_one_core(lambda: None))
+    is_free = config.engine.num_workers is not None or clock.waits_for_real
+    executor = LocalExecutor(
+        _num_workers(config), on_one_core(lambda: None), shortest_s=0.0 if is_free else SHORTEST_STEP_S
+    )
     work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client, step=config.step)
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 

@@ -42,6 +42,11 @@ class WallClock(Clock):
         """Engine seconds per wall second."""
         return self._factor
 
+    @property
+    def waits_for_real(self) -> bool:
+        """It does."""
+        return True
+
     def sleep_until(self, t: Ns) -> None:
         """Sleep until ``t``."""
         me = self._me()
