@@ -25,6 +25,7 @@ from fluxctl.engine.commit import BinTrainer, ServerLearner
 from fluxctl.engine.compute import LocalExecutor
 from fluxctl.engine.control import GoalControl
 from fluxctl.engine.dispatcher import Dispatcher
+from fluxctl.engine.featurise import num_cores
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
 from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train
@@ -232,7 +233,7 @@ def _build_clock(config: Config) -> Clock:
 
 
 def _num_workers(config: Config) -> int:
-    return config.engine.num_workers or max(1, (os.cpu_count() or 2) - 1)
+    return config.engine.num_workers or max(1, num_cores() - 1)
 
 
 def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Train, Ns], Ns]:
