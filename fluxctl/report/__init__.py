@@ -1,0 +1,1 @@
+"""One page that says all about a run or a run set, readable without a network."""
