@@ -28,8 +28,6 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "cycle": _I,
         "goal": _I,
         "goal_count": _I,
-        "in_flight": _I,
-        "updates_in_queue": _I,
         "staleness": _IS,
         "stat_utility": _FS,
         "trainer_speed_s": _FS,
@@ -37,7 +35,6 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "contributor_intervals[].dispatch": _FS,
         "contributor_intervals[].commit": _FS,
         "visibility_lag_s": _FS,
-        "barrier_wait_s": _F,
         "cycle_bin": _I,
         "cycle_iteration": _I,
         "grad_pool_size": _I,
@@ -52,30 +49,19 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "num_eligible": _I,
         "grad_norm": _F,
         "model_checksum": _L,
-        "forward_passes_total": _I,
-        "stop_reason": _L,
         "wall.wall_s": _F,
         "wall.eval_s": _F,
         "wall.aggregate_s": _F,
         "wall.intrinsic_span_s": _F,
         "wall.inversions": _I,
-        "wall.worst_lateness_s": _F,
         "wall.arrival_order": _IS,
     },
     "trainer_round": {
         "t_ns": _I,
         "client": _I,
         "version": _I,
-        "bin": _I,
-        "iteration": _I,
         "modelled_d_s": _F,
-        "wait_s": _F,
-        "stat_utility": _F,
-        "loss": _F,
-        "update_norm": _F,
         "training_budget_s": _F,
-        "forward_passes": _I,
-        "avail_state": _L,
         "wall.compute_s": _F,
         "wall.pre_train_s": _F,
         "wall.to_device_s": _F,
@@ -88,21 +74,14 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
     "task_send": {
         "t_ns": _I,
         "client": _I,
-        "task": _I,
-        "recv_ns": _I,
         "send_ns": _I,
-        "due_ns": _I,
         "send_gate_wait_s": _F,
-        "staleness": _I,
-        "wall.recv_s": _F,
         "wall.send_s": _F,
     },
-    "task_recv": {"t_ns": _I, "client": _I, "dispatch_ns": _I, "wall.mode": _L},
-    "dispatch": {"t_ns": _I, "client": _I, "task": _I, "dispatch_ns": _I, "due_ns": _I, "attempt": _I},
+    "task_recv": {"client": _I, "dispatch_ns": _I, "wall.mode": _L},
+    "dispatch": {"t_ns": _I, "client": _I, "dispatch_ns": _I, "attempt": _I},
     "selection": {
         "t_ns": _I,
-        "task": _L,
-        "selector": _L,
         "num_candidates": _I,
         "num_eligible": _I,
         "avail_composition.AVL_TRAIN": _F,
@@ -115,30 +94,14 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "decision_fingerprint": _L,
         "effective_c": _I,
         "preferred_duration_s": _F,
-        "bin": _I,
-        "iteration": _I,
         "detail.duration_s": _FS,
         "detail.score": _FS,
         "detail.utility": _FS,
     },
-    "agg_eval": {
-        "t_ns": _I,
-        "version": _I,
-        "test_accuracy": _F,
-        "test_loss": _F,
-        "mcc": _F,
-    },
-    "residence": {
-        "t_ns": _I,
-        "in_flight_before": _I,
-        "in_flight_after": _I,
-        "num_selected": _I,
-        "num_committed": _I,
-        "num_cleaned": _I,
-        "ages_s": _FS,
-    },
+    "agg_eval": {"t_ns": _I, "version": _I, "test_accuracy": _F, "test_loss": _F},
+    "residence": {"t_ns": _I, "in_flight_after": _I},
     "avail_change": {"t_ns": _I, "client": _I, "old": _L, "new": _L, "engine_s": _F},
-    "agg_belief_change": {"t_ns": _I, "client": _I, "state": _L, "observed_s": _F},
+    "agg_belief_change": {"t_ns": _I, "client": _I, "state": _L},
     "withheld_delivery": {
         "t_ns": _I,
         "client": _I,
@@ -146,11 +109,9 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "delivery_ns": _I,
         "delay_s": _F,
         "commit_ns": _I,
-        "accepted": _I,
     },
-    "abandon": {"t_ns": _I, "client": _I, "age_s": _F, "reason": _L},
+    "abandon": {"t_ns": _I, "client": _I, "age_s": _F, "reason": _L, "dispatch_ns": _I},
     "control": {"t_ns": _I, "goal": _I, "concurrency": _I},
-    "comm": {"direction": _L, "bytes": _I},
 }
 
 
@@ -231,13 +192,16 @@ class Observed:
     def intrinsic_s(self) -> Floats:
         """Clock coordinate at the end of each unit as the run's own clock measured it (D0g), shape ``(num_units,)``.
 
-        Of a real run: cumulative measured span from a cycle's first dispatch to its K-th physical arrival, times the
-        wall factor. Of a simulated run: engine time.
+        Of a real run: cumulative measured span from a cycle's first dispatch to its K-th physical arrival, and of the
+        evaluations, during which clients go on working, times the wall factor. Of a simulated run: engine time.
         """
         if not self.is_real:
             return self.commit_s
         spans = np.nan_to_num(self.cycles.numbers("wall.intrinsic_span_s"))
-        return np.cumsum(spans)[self.is_commit] * self.wall_factor
+        # The evaluation of a commit lies behind it, so it is part of the next unit.
+        evaluations = np.nan_to_num(self.cycles.numbers("wall.eval_s")) if "wall.eval_s" in self.cycles else 0 * spans
+        before = np.cumsum(evaluations) - evaluations
+        return (np.cumsum(spans) + before)[self.is_commit] * self.wall_factor
 
     @cached_property
     def wall_s(self) -> Floats:

@@ -6,10 +6,26 @@ Registration is import: ``fluxctl.parity.rungs`` imports every rung module, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from fluxctl.parity.result import Role, Rung, RungFunction, Tier
 
-STAGES = ("0", "1", "2", "3", "3p", "4", "5", "6", "6p", "7", "7p", "8", "9")
+STAGE_TITLES: Final = {
+    "0": "presence",
+    "1": "clock",
+    "2": "availability",
+    "3": "selection",
+    "3p": "control",
+    "4": "compute",
+    "5": "arrival",
+    "6": "commits",
+    "6p": "variance gate",
+    "7": "utility",
+    "7p": "gradients",
+    "8": "outcome",
+    "9": "budgets",
+}
+STAGES = tuple(STAGE_TITLES)
 _RUNGS: dict[str, Rung] = {}
 
 
