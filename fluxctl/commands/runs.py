@@ -1,4 +1,4 @@
-"""``fluxctl runs``: which runs there are, and one of them closely."""
+"""``fluxctl runs``: which runs there are, one of them closely, two against each other, and away with some."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fluxctl.commands._options import JsonFlag, RunsDir
 from fluxctl.commands._render import Column, duration, megabytes, number, print_grid, rate
+from fluxctl.commands._runs_more import diff, fields, rm
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.errors import NothingToDoError
 from fluxctl.runs.index import RunInfo, filter_runs, find_run, list_runs, sort_runs
@@ -25,13 +26,17 @@ fluxctl runs list --filter mode=sim --sort -best_accuracy
 
 fluxctl runs show latest
 
+fluxctl runs diff fluxtune:sim fwdllm:sim
+
+fluxctl runs fields latest --event agg_round
+
 fluxctl runs hash fluxtune:sim"""
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     add_completion=False,
-    help="List runs and look at one.",
+    help="List runs, look at one, compare two, remove some.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -101,6 +106,10 @@ def hash_(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None,
     """Print the canonical hash of a run: equal for runs that decided and measured the same."""
     info = find_run(run, runs_dir(runs_folder, os.environ))
     _print_value(ctx.obj, "hash", canonical_hash(info.folder.events), as_json=as_json)
+
+
+for _function in (fields, diff, rm):
+    app.command(context_settings=_HELP)(_function)
 
 
 def _print_value(talk: Talk, name: str, value: str, *, as_json: bool) -> None:

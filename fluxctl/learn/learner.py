@@ -7,8 +7,11 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -18,6 +21,7 @@ from fluxctl.learn.evaluate import Evaluation, evaluate
 from fluxctl.learn.features import FeatureSet
 from fluxctl.learn.layout import ParamLayout, ParamSpec
 from fluxctl.learn.local_step import StepRequest, StepResult, local_step, passes_per_step
+from fluxctl.learn.memory import StepMemory, step_memory
 from fluxctl.learn.split import Batch, Suffix
 from fluxctl.world.seeds import stream
 
@@ -74,6 +78,29 @@ class Learner:
         """Accuracy, loss and Matthews correlation on the test set, for parameters of shape ``(d,)``."""
         return evaluate(self._suffix, params, self._test_batches)
 
+    def evaluate_on(self, params: Tensor, samples: Iterable[int]) -> Evaluation:
+        """The same on some of the training texts, at least one, for example a client's own."""
+        return evaluate(self._suffix, params, self._pieces(self._train, samples))
+
+    def params_from(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> Tensor:
+        """The vector of named flat tensors as a checkpoint holds them, shape ``(d,)``.
+
+        Raises:
+            ValueError: If they are not those of this model.
+        """
+        sizes = {spec.name: spec.size for spec in self.layout.specs}
+        if {name: tensor.size for name, tensor in tensors.items()} != sizes:
+            raise ValueError("the tensors are not those of this model")
+        return torch.cat([torch.from_numpy(tensors[name].copy()).view(-1) for name in sizes])
+
+    def with_step(self, step: StepConfig) -> Learner:
+        """A learner on the same model and features that steps in another way."""
+        return Learner(self._suffix, self._train, self._test, step)
+
+    def step_memory(self, request: StepRequest) -> StepMemory:
+        """Peak memory of a task, forward gradient and back-propagation; see :mod:`fluxctl.learn.memory`."""
+        return step_memory(request, self._batch(request.samples), self._suffix, self._step)
+
     def _batch(self, samples: tuple[int, ...]) -> Batch:
         batch = self._batches.get(samples)
         if batch is None:
@@ -85,16 +112,21 @@ class Learner:
 
     @cached_property
     def _test_batches(self) -> list[Batch]:
+        return self._pieces(self._test, range(self._test.num_samples))
+
+    def _pieces(self, texts: FeatureSet, samples: Iterable[int]) -> list[Batch]:
+        """Some texts in pieces for evaluation, in their order."""
+        lengths: list[int] = texts.offsets.diff().tolist()
         batches: list[Batch] = []
         piece: list[int] = []
         rows = 0
-        for sample, length in enumerate(self._test.offsets.diff().tolist()):
-            if piece and rows + length > _EVAL_ROWS:
-                batches.append(self._suffix.batch(*self._test.gather(piece)))
+        for sample in samples:
+            if piece and rows + lengths[sample] > _EVAL_ROWS:
+                batches.append(self._suffix.batch(*texts.gather(piece)))
                 piece, rows = [], 0
             piece.append(sample)
-            rows += length
-        batches.append(self._suffix.batch(*self._test.gather(piece)))
+            rows += lengths[sample]
+        batches.append(self._suffix.batch(*texts.gather(piece)))
         return batches
 
 
