@@ -24,7 +24,12 @@ from fluxctl.errors import ExitCode, FluxError
 VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "launch": ("fluxctl.commands.launch", "Run the baselines of a run set, each to its verdict."),
     "watch": ("fluxctl.commands.watch", "Guard a run: end it when a stop rule fires."),
-    "runs": ("fluxctl.commands.runs", "List runs and look at one."),
+    "parity": ("fluxctl.commands.parity", "Compare a real run with its simulation, rung by rung."),
+    "runs": ("fluxctl.commands.runs", "List runs, look at one, compare two, remove some."),
+    "plot": ("fluxctl.commands.plot", "Draw figures of runs, with the numbers that they show."),
+    "analyze": ("fluxctl.commands.analyze", "Ask finished runs, and get words, tables and figures."),
+    "report": ("fluxctl.commands.report", "Write one page that says all about a run or a run set."),
+    "export": ("fluxctl.commands.export", "Write a run's events for other tools: CSV, Parquet, TensorBoard."),
     "sim": ("fluxctl.commands.sim", "Plan runs without training, sweep settings, look at traces."),
     "config": ("fluxctl.commands.config", "Show, describe and check configurations."),
 }
