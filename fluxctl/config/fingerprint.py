@@ -78,6 +78,13 @@ def fingerprints(config: Config) -> Fingerprints:
     return Fingerprints(_digest(condition), _digest(run), _digest(seedless))
 
 
+def run_differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
+    """What makes two configurations different runs: dotted path -> both values, None where a side lacks it."""
+    ours, theirs = (_flat(config.model_dump(mode="json")) for config in (left, right))
+    paths = [path for path in {**ours, **theirs} if not _within(path, WALL_ONLY)]
+    return {path: (ours.get(path), theirs.get(path)) for path in paths if ours.get(path) != theirs.get(path)}
+
+
 def _within(path: str, owners: tuple[str, ...]) -> bool:
     return any(path == owner or path.startswith(f"{owner}.") for owner in owners)
 

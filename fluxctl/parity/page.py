@@ -20,16 +20,16 @@ _STYLE: Final = """
 @media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --open: #ffcc66; --good: #7fd894; } }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 0 auto; padding: 16px; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.25em; margin-top: 2em; border-top: 1px solid var(--line); padding-top: 1em; }
-h2, td, p, li { overflow-wrap: anywhere; }
+h2, p, li { overflow-wrap: anywhere; } td { overflow-wrap: break-word; }
 table { border-collapse: collapse; width: 100%; font-size: .93em; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .wide { overflow-x: auto; }
 .banner { padding: 10px 14px; border-left: 6px solid; background: var(--soft); }
 .FAIL { color: var(--bad); } .PASS { color: var(--good); } .WARN, .INCONCLUSIVE, .LOW_CONF { color: var(--open); }
 .status { font-weight: 600; white-space: nowrap; }
 .small { font-size: .87em; opacity: .8; }
-.message { min-width: 16em; }
+.message { min-width: 18em; } .name { min-width: 10em; }
 details > summary { cursor: pointer; padding: 6px 0; }
 svg { background: #fff; width: 100%; min-width: 540px; height: auto; margin: 6px 0; border: 1px solid var(--line); }
 svg text { font: 12px system-ui, sans-serif; fill: #222; } svg .title { font-weight: 600; font-size: 13px; }
@@ -58,8 +58,9 @@ def _scoreboard(comparisons: Sequence[Comparison]) -> str:
         counts = "".join(f'<td class="number">{num}</td>' for num in comparison.ladder.counts.values())
         causes = comparison.causes()
         rows.append(
-            f'<tr><td><a href="#{_anchor(comparison)}">{escape(comparison.pair.baseline)}</a></td>'
-            f"<td>{_badge(comparison.verdict)}</td>{counts}<td>{escape(causes[0]) if causes else ''}</td></tr>"
+            f'<tr><td class="name"><a href="#{_anchor(comparison)}">{escape(comparison.pair.baseline)}</a></td>'
+            f"<td>{_badge(comparison.verdict)}</td>{counts}"
+            f'<td class="message">{escape(causes[0]) if causes else ""}</td></tr>'
         )
     head = f"<tr><th>baseline</th><th>verdict</th>{heads}<th>root cause</th></tr>"
     return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
@@ -123,7 +124,7 @@ def _row(result: RungResult, noise: Mapping[str, float]) -> str:
         told = f"<strong>{escape(rung.broken)}</strong><br>{told}"
     floor = noise.get(rung.id)
     return (
-        f'<tr><td title="{escape(rung.question)}">{escape(rung.id)} {escape(title_of(rung))} '
+        f'<tr><td class="name" title="{escape(rung.question)}">{escape(rung.id)} {escape(title_of(rung))} '
         f'<span class="small">{rung.tier.value}</span></td><td>{_badge(finding.status)}{cause}</td>'
         f'<td class="number">{number(finding.value)}</td><td>{escape(finding.threshold)}</td>'
         f'<td class="number">{number(floor)}</td><td class="number">{"" if finding.n is None else finding.n}</td>'
