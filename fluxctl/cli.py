@@ -23,6 +23,8 @@ from fluxctl.errors import ExitCode, FluxError
 # Verb -> (module, summary); a test holds the summaries to what the modules say.
 VERBS: Final[Mapping[str, tuple[str, str]]] = {
     "launch": ("fluxctl.commands.launch", "Run the baselines of a run set, each to its verdict."),
+    "init": ("fluxctl.commands.init", "Write a run set to start from, with a comment at each key."),
+    "doctor": ("fluxctl.commands.doctor", "Check the installation and this machine."),
     "watch": ("fluxctl.commands.watch", "Guard a run: end it when a stop rule fires."),
     "parity": ("fluxctl.commands.parity", "Compare a real run with its simulation, rung by rung."),
     "runs": ("fluxctl.commands.runs", "List runs, look at one, compare two, remove some."),
