@@ -67,6 +67,7 @@ class PayloadKind(StrEnum):
     WEIGHTS_AND_GRADIENT = "weights_and_gradient"
     KEEP_GOING = "keep_going"
     GRADIENT = "gradient"
+    MEASUREMENT = "measurement"
 
 
 class Availability(StrEnum):

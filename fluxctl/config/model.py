@@ -351,8 +351,8 @@ class EngineConfig(Section):
     )
     num_workers: int | None = Field(
         None,
-        ge=1,
-        description="compute threads; null = one per core less one, none for steps under 1 ms",
+        ge=0,
+        description="compute threads; null = one per core less one, none for steps under 1 ms; 0 = none, no lookahead",
     )
     wall_factor: float = Field(1.0, gt=0, description="engine seconds per wall second in real mode")
     register_timeout_s: float = Field(30.0, gt=0, description="wall seconds to wait for trainers to register")

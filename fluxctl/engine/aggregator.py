@@ -138,7 +138,8 @@ class Aggregator:
         self._intake.refill(self.cadence, model)
         self._held = self._ledger.num_in_flight
         contributions = self._intake.collect(self._dispatcher.goal, self.cadence, model)
-        if contributions and not self._intake.is_out_of_time:
+        is_cut_short = self._intake.is_out_of_time or self._intake.is_starved
+        if contributions and not is_cut_short:
             self._close_cycle(Cycle(tuple(contributions), started_wall_ns))
         else:
             self._tick()
@@ -173,7 +174,7 @@ class Aggregator:
         self._record_round(cycle, snapshot, outcome, arrived_wall_ns, aggregate_s, evaluated_s)
         after = self._ledger.num_in_flight
         self._control.after_cycle(self.logical_now, cohort, snapshot, outcome, self._num_eligible + after)
-        self._recorder.residence(self.logical_now, held, after, len(flights), num_surplus, flights)
+        self._recorder.cycles.residence(self.logical_now, held, after, len(flights), num_surplus, flights)
         oldest = self._ledger.oldest_dispatch_ns()
         self._recorder.advance(self.logical_now if oldest is None else min(oldest, self.logical_now))
 
@@ -189,7 +190,7 @@ class Aggregator:
         is_async = self._config.aggregation.style == "async"
         started = max(self._last_cycle_wall_ns if is_async else 0, cycle.started_wall_ns)
         self._num_eligible = self._intake.roster.eligible(self.logical_now, self.cadence.triple).num
-        self._recorder.agg_round(
+        self._recorder.cycles.agg_round(
             self.logical_now,
             round_fields(
                 self._config,
@@ -224,27 +225,24 @@ class Aggregator:
         return len(surplus)
 
     def _update_beliefs(self, cohort: tuple[Contribution, ...]) -> None:
-        beliefs, selection_round = self._dispatcher.cohorts.beliefs, self._dispatcher.cohorts.num_selections
+        beliefs, number = self._dispatcher.cohorts.beliefs, self._dispatcher.cohorts.num_selections
         for contribution in cohort:
-            client, utility = contribution.update.task.client, contribution.payload.stat_utility
-            self._recorder.utility_belief(
+            task, utility = contribution.update.task, contribution.payload.stat_utility
+            self._recorder.clients.utility_belief(
                 self.logical_now,
-                client,
-                believed=float(beliefs.utility[client]),
+                task.client,
+                believed=beliefs.utility_of(task.client),
                 actual=utility,
-                age=selection_round - int(beliefs.last_round[client]),
+                age=beliefs.age_of(task.client, number),
             )
-            beliefs.utility[client] = utility
-            beliefs.duration_s[client] = s_from_ns(contribution.update.task.duration_ns)
-            beliefs.last_round[client] = selection_round
-            beliefs.num_commits[client] += 1
+            beliefs.contributed(task.client, utility, task.duration_ns, number)
 
     def _evaluate(self) -> float:
         """Evaluate the current version and let the stop rules see it; returns wall seconds."""
         start_ns = wall.monotonic_ns()
         evaluation = self._bin.evaluate()
         point = self._eval_point(evaluation)
-        self._recorder.agg_eval(self.logical_now, self.cadence, evaluation, is_finite=point.finite)
+        self._recorder.cycles.agg_eval(self.logical_now, self.cadence, evaluation, is_finite=point.finite)
         self._stopping = self._stopping.update(point)
         self.stop = self._stopping.decision
         self._bin.keep_if_good(evaluation)

@@ -119,7 +119,7 @@ class BinTrainer:
         reason = commit_reason(gate, self._history, cadence.iteration) if gate.enabled else CommitReason.NATURAL
         if reason is None:
             return GateOutcome(variance, None, is_natural, size, checksum=self._checksum)
-        rates = self._rate.rates(self._pool.rate_inputs(variance), self._pool.gradients)
+        rates = self._rate.rates(self._pool.rate_inputs(self._tracked), self._pool.gradients)
         weights = torch.from_numpy(rates.rates * self._pool.num_samples()).to(torch.float32)
         # Divides by the samples, not by the sum of the rates: a rate below one takes a smaller step.
         update = aggregate(torch.from_numpy(self._pool.gradients), weights / float(self._pool.num_samples().sum()))

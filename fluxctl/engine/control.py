@@ -65,5 +65,5 @@ class GoalControl:
             var_threshold=self._config.gate.var_threshold,
         )
         if decision is not None:
-            self._recorder.control(t, self._config.aggregation.control.name, self._dispatcher, decision)
+            self._recorder.cycles.control(t, self._config.aggregation.control.name, self._dispatcher, decision)
             self._dispatcher.goal, self._dispatcher.concurrency = decision.goal, decision.concurrency

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +13,7 @@ from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock
 from fluxctl.engine.cohort import CohortSelector, SelectionRecord
 from fluxctl.engine.ledger import Flight, Ledger
-from fluxctl.engine.messages import Cancel, ToTrainer, Train
+from fluxctl.engine.messages import Cancel, ToTrainer, Train, Work
 from fluxctl.engine.payload import Payload, Vector, encode
 from fluxctl.types import ClientId, Ns, PayloadKind
 from fluxctl.world.flight import ClientWorld
@@ -45,6 +45,21 @@ class DispatchRecord:
     stagger_ns: Ns
 
 
+@dataclass(frozen=True, slots=True)
+class WorkModel:
+    """What a kind of work costs its client, known before it runs.
+
+    Args:
+        world: When it will be done.
+        passes: Forward passes of a client's task on a bin, for compute models that charge them.
+        reply_bytes: Size of what comes back, for links that charge it.
+    """
+
+    world: ClientWorld
+    passes: Callable[[ClientId, int], int]
+    reply_bytes: int
+
+
 @dataclass
 class Dispatcher:
     """Fills free slots.
@@ -54,15 +69,14 @@ class Dispatcher:
         ledger: Client states.
         agenda: What is foreseen for each dispatch.
         cohorts: Who is asked.
-        world: When they will be done.
+        works: What each kind of work costs.
         inboxes: Mailboxes of the trainer threads.
         hire: Starts one more trainer thread, adds its mailbox, and returns its number; for when others are stuck.
         concurrency: Most clients in flight, C.
         goal: Updates per cycle, K.
-        passes: Forward passes of a client's task on a bin, for compute models that charge them.
-        update_bytes: Size of an encoded update, for links that charge it.
         stagger_ns: Time between the starts of one refill; 0 = all at once.
         suppresses_weights: Send a keep-going message to a client that has the current version.
+        deliver: Hands a message to its client, before a thread works on it.
         on_selection: Called after each selection.
         on_dispatch: Called after each dispatch.
     """
@@ -71,15 +85,14 @@ class Dispatcher:
     ledger: Ledger
     agenda: Agenda
     cohorts: CohortSelector
-    world: ClientWorld
+    works: Mapping[Work, WorkModel]
     inboxes: list[Mailbox[ToTrainer]]
     hire: Callable[[], int]
     concurrency: int
     goal: int
-    passes: Callable[[ClientId, int], int]
-    update_bytes: int
     stagger_ns: Ns
     suppresses_weights: bool
+    deliver: Callable[[Train], None]
     on_selection: Callable[[Ns, Cadence, SelectionRecord], None]
     on_dispatch: Callable[[DispatchRecord], None]
     num_suppressed: int = 0
@@ -108,10 +121,10 @@ class Dispatcher:
         self._has_version.pop(client, None)
 
     def fill(self, t: Ns, cadence: Cadence, model: GlobalModel) -> int:
-        """Dispatch until C clients are in flight or nobody is eligible.
+        """Dispatch until C clients are in flight or nobody is eligible, and as many more evaluate as there is use for.
 
         Returns:
-            How many were dispatched.
+            How many were dispatched to train.
         """
         wanted = self.concurrency - self.ledger.num_in_flight
         self.is_short = False
@@ -130,20 +143,40 @@ class Dispatcher:
             self.dispatch(client, t, cadence, model, stagger_ns=index * self.stagger_ns)
         num_chosen = len(record.selection.chosen)
         self.is_short = num_chosen < wanted
+        self._fill_evaluations(t, cadence, model)
         return num_chosen
 
-    def dispatch(self, client: ClientId, t: Ns, cadence: Cadence, model: GlobalModel, *, stagger_ns: Ns = 0) -> None:
+    def _fill_evaluations(self, t: Ns, cadence: Cadence, model: GlobalModel) -> None:
+        record = self.cohorts.select_evaluations(t, cadence, in_flight=self.ledger.num_evaluating, goal=self.goal)
+        if record is None or not record.selection.chosen:
+            return
+        self.on_selection(t, cadence, record)
+        for client in record.selection.chosen:
+            self.dispatch(client, t, cadence, model, work=Work.EVALUATE)
+
+    def dispatch(
+        self,
+        client: ClientId,
+        t: Ns,
+        cadence: Cadence,
+        model: GlobalModel,
+        *,
+        stagger_ns: Ns = 0,
+        work: Work = Work.TRAIN,
+    ) -> None:
         """Send ``client`` the current bin at logical time ``t``; it starts ``stagger_ns`` later."""
         data, kind = self._payload(client, cadence, model)
-        plan = self.world.plan(client, t + stagger_ns, self.passes(client, cadence.bin), len(data), self.update_bytes)
+        costs = self.works[work]
+        passes = costs.passes(client, cadence.bin)
+        plan = costs.world.plan(client, t + stagger_ns, passes, len(data), costs.reply_bytes)
         flight = self.ledger.dispatch(
-            client, dispatch_ns=plan.dispatch_ns, due_ns=plan.delivery_ns, duration_ns=plan.duration_ns
+            client, dispatch_ns=plan.dispatch_ns, due_ns=plan.delivery_ns, duration_ns=plan.duration_ns, work=work
         )
         self.agenda.add(flight, plan)
         task = Train(
             client=client,
             task_id=flight.task_id,
-            attempt=self._attempt(client, cadence.triple),
+            attempt=self._attempt(client, cadence.triple) if work is Work.TRAIN else 0,
             bin=cadence.bin,
             round=cadence.round,
             iteration=cadence.iteration,
@@ -153,10 +186,12 @@ class Dispatcher:
             earliest_due_ns=plan.delivery_ns,
             duration_ns=plan.duration_ns,
             payload=data,
+            work=work,
         )
         trainer = self._free_trainer()
         self._working[flight.task_id] = trainer
         self.on_dispatch(DispatchRecord(task, kind, _NUM_TENSORS[kind], stagger_ns))
+        self.deliver(task)
         self.clock.put(self.inboxes[trainer], task)
 
     def cancel(self, flight: Flight) -> None:

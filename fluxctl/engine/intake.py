@@ -2,7 +2,8 @@
 
 Between updates the aggregator has other turns, each at its own logical time: an update that is ready but cannot be
 delivered, a slot that is freed because its client is silent or gone, a client that becomes reachable while slots are
-free. Logical time moves to whatever is first, on both clocks alike.
+free. Logical time moves to whatever is first, on both clocks alike, and never beyond the budget: what is due later is
+not taken in, and nobody is asked any more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fluxctl.engine.cadence import Cadence, Triple
 from fluxctl.engine.collector import Collector, Handed, TrainerFailedError
 from fluxctl.engine.dispatcher import Dispatcher, GlobalModel
 from fluxctl.engine.ledger import ClientState, Ledger
-from fluxctl.engine.messages import TrainerFailure, Update
+from fluxctl.engine.messages import TrainerFailure, Update, Work
 from fluxctl.engine.payload import decode
 from fluxctl.engine.pool import Contribution
 from fluxctl.engine.recorder import Recorder
@@ -40,7 +41,7 @@ class Intake:
         staleness: Which late updates count.
         recorder: Telemetry.
         world_log: Telemetry of availability.
-        budget_ns: End of the engine-time budget; nobody waits beyond it.
+        budget_ns: End of the engine-time budget; logical time does not pass it.
         heed: Raises if the run was asked to stop.
     """
 
@@ -56,17 +57,23 @@ class Intake:
     budget_ns: Ns
     heed: Callable[[], None] = lambda: None
     now: Ns = 0  # logical time
-    is_starved: bool = False  # nobody is in flight, and nobody will be reachable within the budget
-    is_out_of_time: bool = False  # the budget was used up by waiting
+    is_starved: bool = False  # nobody is at work, and nobody will be reachable within the budget
+    is_out_of_time: bool = False  # the budget is used up
     _goal: int = 0
     _num_lost: int = 0  # members of the cycle that were given up
     _wake_ns: Ns | None = None  # when somebody becomes reachable while slots are free
     _retries: dict[ClientId, int] = field(default_factory=dict)
 
     def refill(self, cadence: Cadence, model: GlobalModel) -> int:
-        """Fill free slots now, and know when to try again if there were too few clients."""
-        num = self.dispatcher.fill(self.now, cadence, model)
+        """Fill free slots now, and know when to try again if there were too few clients.
+
+        Returns:
+            How many clients were asked; 0 once the budget is used up.
+        """
         self._wake_ns = None
+        if self.now >= self.budget_ns:
+            return 0
+        num = self.dispatcher.fill(self.now, cadence, model)
         if self.dispatcher.is_short:
             self._wake_ns = self.roster.next_reachable_ns(self.now, self.budget_ns, cadence.triple)
         return num
@@ -75,16 +82,18 @@ class Intake:
         """Take updates in logical order until ``goal`` of them count.
 
         Returns:
-            The contributions; fewer when members were lost and the cycle shrinks, when the budget is used up, or when
-            nobody is left to deliver.
+            The contributions; fewer when members were lost and the cycle shrinks, or when the population is smaller.
+            Fewer as well, and no cycle, when the budget is used up or nobody else can deliver within it: see
+            ``is_out_of_time`` and ``is_starved``.
         """
-        self._goal, contributions = goal, list[Contribution]()
+        self._goal, contributions = min(goal, self._most_updates), list[Contribution]()
         self._num_lost = 0
         self.is_starved = False
-        while len(contributions) < self._goal and not self.is_starved:
+        while len(contributions) < self._goal:
             self.heed()
             if self._awaits_nothing():
-                self.is_starved = not self.refill(cadence, model) and self._wake_ns is None
+                if self._is_over(contributions, cadence, model):
+                    break
                 continue
             until = self._next_turn_ns()
             handed = self.collector.next(self._num_wanted(len(contributions)), until)
@@ -93,13 +102,23 @@ class Intake:
                 if contribution is not None:
                     contributions.append(contribution)
                     if contribution.is_late and len(contributions) < self._goal:
-                        self._refill_for_late(cadence, model)
+                        self._refill_if_short(cadence, model)
             elif until is not None:
                 self._take_turn(until, cadence, model)
                 if self.now >= self.budget_ns:
                     self.is_out_of_time = True
                     break
         return contributions
+
+    def _is_over(self, contributions: list[Contribution], cadence: Cadence, model: GlobalModel) -> bool:
+        """Nobody is at work: ask once more, and say whether the cycle ends here."""
+        if self.now >= self.budget_ns:
+            self.is_out_of_time = True
+            return True
+        if self.refill(cadence, model) or self._wake_ns is not None:
+            return False
+        self.is_starved = not (contributions and self._shrinks)  # one that shrinks closes with what there is
+        return True
 
     def starvation(self) -> str:
         """Why nobody can train."""
@@ -116,7 +135,7 @@ class Intake:
 
     def _awaits_nothing(self) -> bool:
         """Whether nobody is at work and nothing that is foreseen lies within the budget."""
-        if self.ledger.num_awaited or any(self.ledger.is_open(flight) for flight in self.ledger.in_flight()):
+        if self.ledger.awaits_any:
             return False
         late = self.ledger.earliest()  # of a client that was given up
         times = (self.agenda.next_ns(), self._wake_ns, None if late is None else late.due_ns)
@@ -128,13 +147,21 @@ class Intake:
         return 1 if may_refill or self.dispatcher.is_short else self._goal - num_contributions
 
     @property
+    def _most_updates(self) -> int:
+        """Updates that a cycle can wait for: one of each client that can train at all."""
+        return max(1, self.roster.num_members)
+
+    @property
     def _shrinks(self) -> bool:
         """Whether a cycle goes on without a member that is lost, instead of replacing it."""
         return self.config.aggregation.style == "sync" and self.config.availability.on_lost == "shrink"
 
     def _next_turn_ns(self) -> Ns | None:
+        """When the aggregator has something else to do; the end of the budget, if an update may come after it."""
         times = [t for t in (self.agenda.next_ns(), self._wake_ns) if t is not None]
-        return min(*times, self.budget_ns) if times else None
+        if not times and self.ledger.latest_due_ns <= self.budget_ns:
+            return None
+        return min((*times, self.budget_ns))
 
     def _take_turn(self, t: Ns, cadence: Cadence, model: GlobalModel) -> None:
         """Logical time is ``t``: give up, take back, and fill what is free."""
@@ -155,14 +182,14 @@ class Intake:
                 self.ledger.withhold(flight.client)
         else:
             is_lost = plan.delivery_ns >= NEVER
-            self.recorder.abandoned(self.now, flight, entry.reason)
+            self.recorder.clients.abandoned(self.now, flight, entry.reason)
             self.ledger.abandon(flight.client, lost=is_lost)
             self.recorder.totals.abandoned += 1
             if is_lost:
                 self.dispatcher.cancel(flight)
             if plan.back_ns < NEVER:
                 self.agenda.add_return(entry, max(self.now, plan.back_ns))
-            self._num_lost += 1
+            self._num_lost += flight.work is Work.TRAIN
             if self._shrinks:
                 self._goal = min(self._goal, self.dispatcher.concurrency - self._num_lost)
 
@@ -176,7 +203,23 @@ class Intake:
         if isinstance(arrival, TrainerFailure):
             self._survive(handed, arrival, cadence, model)
             return None
+        if arrival.task.work is Work.EVALUATE:
+            self._note_measurement(handed, arrival, cadence, model)
+            return None
         return self._judge(handed, arrival, cadence, model)
+
+    def _note_measurement(self, handed: Handed, reply: Update, cadence: Cadence, model: GlobalModel) -> None:
+        """A client has evaluated; it can be asked to train now."""
+        client, payload = reply.task.client, decode(reply.payload)
+        recorder, cohorts = self.recorder.clients, self.dispatcher.cohorts
+        beliefs, number = cohorts.beliefs, cohorts.num_selections
+        recorder.measured(reply, payload, cadence.version - reply.task.version, is_late=handed.is_late)
+        believed, age = beliefs.utility_of(client), beliefs.age_of(client, number)
+        recorder.utility_belief(self.now, client, believed=believed, actual=payload.stat_utility, age=age)
+        beliefs.measured(client, payload.stat_utility, number)
+        if not handed.is_late:
+            self.ledger.finish(client)
+        self._refill_if_short(cadence, model)
 
     def _judge(self, handed: Handed, update: Update, cadence: Cadence, model: GlobalModel) -> Contribution | None:
         """Record a delivered update and ask the staleness policy whether it counts."""
@@ -196,21 +239,23 @@ class Intake:
             )
         )
         staleness = cadence.version - task.version
-        self.recorder.delivered(update, payload, staleness, is_accepted=decision.accepted, is_late=handed.is_late)
+        self.recorder.clients.delivered(
+            update, payload, staleness, is_accepted=decision.accepted, is_late=handed.is_late
+        )
         self.roster.stamp(task.client, Triple(task.version, task.bin, task.iteration))
         self._retries.pop(task.client, None)
         if decision.accepted:
             return Contribution(update, payload, staleness, decision.rate_staleness, handed.is_late)
         self.recorder.totals.stale_rejected += 1
         if handed.is_late:
-            self._refill_for_late(cadence, model)
+            self._refill_if_short(cadence, model)
         else:
             self.ledger.reject(task.client)
             self.refill(cadence, model)
         return None
 
-    def _refill_for_late(self, cadence: Cadence, model: GlobalModel) -> None:
-        """A client that had been given up can be asked again: it may be the one that a free slot lacks."""
+    def _refill_if_short(self, cadence: Cadence, model: GlobalModel) -> None:
+        """A client can be asked again: it may be the one that a free slot lacks."""
         if self.dispatcher.is_short and not self._shrinks:
             self.refill(cadence, model)
 
@@ -225,7 +270,10 @@ class Intake:
             if self._retries[client] > self.config.engine.trainer_retries:
                 raise TrainerFailedError(failure)
             self.dispatcher.forget_weights(client)
-            self.dispatcher.dispatch(client, self.now, cadence, model)
-            return
+            has_slot = self.ledger.num_in_flight < self.dispatcher.concurrency and self.now < self.budget_ns
+            if has_slot and failure.task.work is Work.TRAIN:
+                self.dispatcher.dispatch(client, self.now, cadence, model)
+            return  # without a slot, which C may have lost meanwhile, it is a candidate like any other
         self.roster.exclude(client)
+        self._goal = min(self._goal, self._most_updates)
         self.refill(cadence, model)

@@ -10,6 +10,8 @@ nothing.
                            |  `--withhold--> withheld --deliver--> returned
                            |--cancel--> idle                 (compute was stopped)
                            `--abandon--> abandoned --resolve--> idle   (late update arrived, or its compute was stopped)
+
+A client that only evaluates goes the same way, in a slot of another count: ``returned --finish--> idle``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fluxctl.engine.messages import Work
 from fluxctl.errors import InvariantError
 from fluxctl.types import NEVER, ClientId, Ns
 
@@ -53,6 +56,7 @@ class Flight:
         state: Current state.
         taken: Whether the aggregator has its update in hand; the slot stays held until the commit.
         lost: Whether the aggregator has stopped waiting for the update of an abandoned client.
+        work: What the client was asked for.
     """
 
     client: ClientId
@@ -63,6 +67,7 @@ class Flight:
     state: ClientState = ClientState.COMPUTING
     taken: bool = False
     lost: bool = False
+    work: Work = Work.TRAIN
 
     @property
     def order(self) -> tuple[Ns, Ns, ClientId]:
@@ -92,10 +97,11 @@ class Ledger:
     def __init__(self) -> None:
         self._flights: dict[ClientId, Flight] = {}
         self._queue: list[tuple[Ns, Ns, ClientId, int]] = []  # logical order of what is in flight, lazily cleaned
-        self._num_in_flight = 0
+        self._num_held = dict.fromkeys(Work, 0)  # slots in use
         self._num_awaited = 0
         self._busy_hash = 0
         self.num_dispatched = 0
+        self.latest_due_ns: Ns = 0  # of all updates so far that will come
 
     def state(self, client: ClientId) -> ClientState:
         """Where ``client`` is."""
@@ -123,13 +129,23 @@ class Ledger:
 
     @property
     def num_in_flight(self) -> int:
-        """Slots in use: dispatched and not yet committed, abandoned ones not counted."""
-        return self._num_in_flight
+        """Slots in use: dispatched to train and not yet committed, abandoned ones not counted."""
+        return self._num_held[Work.TRAIN]
+
+    @property
+    def num_evaluating(self) -> int:
+        """Evaluation slots in use."""
+        return self._num_held[Work.EVALUATE]
 
     @property
     def num_awaited(self) -> int:
-        """Updates that hold a slot and have not arrived."""
+        """Updates and measurements that hold a slot and have not arrived."""
         return self._num_awaited
+
+    @property
+    def awaits_any(self) -> bool:
+        """Whether an update or measurement that holds a slot is not yet in the aggregator's hands."""
+        return self._num_awaited > 0 or any(f.state in _HOLDS_SLOT and not f.taken for f in self._flights.values())
 
     @property
     def num_busy(self) -> int:
@@ -153,17 +169,19 @@ class Ledger:
         return iter(self._flights)
 
     def in_flight(self) -> list[Flight]:
-        """Open dispatches that hold a slot, in dispatch order."""
-        return [flight for flight in self._flights.values() if flight.state in _HOLDS_SLOT]
+        """Open dispatches that hold a training slot, in dispatch order."""
+        return [f for f in self._flights.values() if f.work is Work.TRAIN and f.state in _HOLDS_SLOT]
 
-    def dispatch(self, client: ClientId, *, dispatch_ns: Ns, due_ns: Ns, duration_ns: Ns) -> Flight:
+    def dispatch(
+        self, client: ClientId, *, dispatch_ns: Ns, due_ns: Ns, duration_ns: Ns, work: Work = Work.TRAIN
+    ) -> Flight:
         """Move idle -> computing."""
         if client in self._flights:
             raise InvariantError(f"client {client} is dispatched while {self._flights[client].state}")
         self.num_dispatched += 1
-        flight = Flight(client, self.num_dispatched, dispatch_ns, due_ns, duration_ns)
+        flight = Flight(client, self.num_dispatched, dispatch_ns, due_ns, duration_ns, work=work)
         self._flights[client] = flight
-        self._num_in_flight += 1
+        self._num_held[work] += 1
         self._num_awaited += 1
         self._busy_hash = (self._busy_hash + client_hash(client)) & _MASK
         if due_ns < NEVER:
@@ -197,6 +215,10 @@ class Ledger:
         """Move returned -> idle: the staleness policy refused the update."""
         return self._close(client, ClientState.RETURNED)
 
+    def finish(self, client: ClientId) -> Flight:
+        """Move returned -> idle: what an evaluation measured is noted."""
+        return self._close(client, ClientState.RETURNED)
+
     def cancel(self, client: ClientId) -> Flight:
         """Move computing or withheld -> idle: its work was stopped."""
         return self._close(client, ClientState.COMPUTING, ClientState.WITHHELD)
@@ -213,7 +235,7 @@ class Ledger:
         """
         flight = self._move(client, ClientState.ABANDONED, *_HOLDS_SLOT)
         flight.lost = lost
-        self._num_in_flight -= 1
+        self._num_held[flight.work] -= 1
         return flight
 
     def resolve(self, client: ClientId) -> Flight:
@@ -250,6 +272,7 @@ class Ledger:
         return flight
 
     def _push(self, flight: Flight) -> None:
+        self.latest_due_ns = max(self.latest_due_ns, flight.due_ns)
         heapq.heappush(self._queue, (*flight.order, flight.task_id))
 
     def _move(self, client: ClientId, to: ClientState, *allowed: ClientState) -> Flight:
@@ -264,6 +287,6 @@ class Ledger:
         flight = self._move(client, ClientState.IDLE, *allowed)
         del self._flights[client]
         if ClientState.ABANDONED not in allowed:
-            self._num_in_flight -= 1
+            self._num_held[flight.work] -= 1
         self._busy_hash = (self._busy_hash - client_hash(client)) & _MASK
         return flight

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 from fluxctl.types import ClientId, Ns
 
 
+class Work(StrEnum):
+    """What a client is asked for."""
+
+    TRAIN = "train"  # an update
+    EVALUATE = "eval"  # loss and utility of the weights that it was sent, and no update
+
+
 @dataclass(frozen=True, slots=True)
 class Train:
-    """Aggregator to trainer: train one mini-batch.
+    """Aggregator to trainer: work on one mini-batch.
 
     Args:
         client: Whose data.
@@ -25,6 +33,7 @@ class Train:
         earliest_due_ns: When it can be delivered: then, or when the client can be reached again.
         duration_ns: Modelled duration D.
         payload: Encoded weights, or a keep-going message.
+        work: Whether to train on it, or only to measure.
     """
 
     client: ClientId
@@ -39,6 +48,7 @@ class Train:
     earliest_due_ns: Ns
     duration_ns: Ns
     payload: bytes
+    work: Work = Work.TRAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +96,14 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Trainer to aggregator: an encoded gradient, visible from ``due_ns`` on.
+    """Trainer to aggregator: an encoded gradient or measurement, visible from ``due_ns`` on.
 
     Args:
         trainer: Thread that worked on it; free again.
         task: What was asked.
         due_ns: Logical due time.
         sent_ns: Engine clock when it was sent: the due time on a virtual clock, later on a wall clock.
-        payload: Encoded gradient.
+        payload: What the client sends.
         report: Counts and timings.
     """
 

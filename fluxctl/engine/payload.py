@@ -2,7 +2,7 @@
 
 Sizes in telemetry are lengths of these encodings, never parameter counts times four. A message is a fixed header
 (magic, kind, version, bin, iteration, vector length, number of vectors), the vectors as little-endian float32, and
-for updates a fixed trailer of scalars. Decoding is zero-copy: the vectors are read-only views of the bytes.
+for what clients send a fixed trailer of scalars. Decoding is zero-copy: the vectors are read-only views of the bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _NUM_VECTORS: Final = {
     PayloadKind.WEIGHTS: 1,
     PayloadKind.WEIGHTS_AND_GRADIENT: 2,
     PayloadKind.GRADIENT: 1,
+    PayloadKind.MEASUREMENT: 0,
 }
+_FROM_CLIENTS: Final = frozenset({PayloadKind.GRADIENT, PayloadKind.MEASUREMENT})
 
 
 class PayloadError(ValueError):
@@ -44,9 +46,9 @@ class Payload:
         bin: Bin that it belongs to.
         iteration: Iteration within the bin.
         vectors: None, one or two vectors of shape ``(d,)``, float32.
-        loss: Mini-batch loss in nats (gradients only).
-        stat_utility: Statistical utility (gradients only).
-        num_samples: Samples behind the gradient (gradients only).
+        loss: Mini-batch loss in nats (from clients only).
+        stat_utility: Statistical utility (from clients only).
+        num_samples: Samples behind them (from clients only).
     """
 
     kind: PayloadKind
@@ -64,6 +66,11 @@ def update_bytes(num_params: int) -> int:
     return _HEADER.size + 4 * num_params + _SCALARS.size
 
 
+def measurement_bytes() -> int:
+    """Size of an encoded measurement."""
+    return _HEADER.size + _SCALARS.size
+
+
 def encode(payload: Payload) -> bytes:
     """Turn a message into the bytes that would travel."""
     length = payload.vectors[0].size if payload.vectors else 0
@@ -72,7 +79,7 @@ def encode(payload: Payload) -> bytes:
         _MAGIC, kind, len(payload.vectors), 0, payload.version, payload.bin, payload.iteration, length
     )
     parts = [header, *(np.ascontiguousarray(vector, dtype="<f4").tobytes() for vector in payload.vectors)]
-    if payload.kind is PayloadKind.GRADIENT:
+    if payload.kind in _FROM_CLIENTS:
         parts.append(_SCALARS.pack(payload.loss, payload.stat_utility, payload.num_samples))
     return b"".join(parts)
 
@@ -92,12 +99,12 @@ def decode(data: bytes) -> Payload:
     if num_vectors != _NUM_VECTORS[kind] or length < 0:
         raise PayloadError(f"payload of kind {kind} claims {num_vectors} vectors of length {length}")
     body_end = _HEADER.size + 4 * length * num_vectors
-    expected = body_end + (_SCALARS.size if kind is PayloadKind.GRADIENT else 0)
+    expected = body_end + (_SCALARS.size if kind in _FROM_CLIENTS else 0)
     if len(data) != expected:
         raise PayloadError(f"payload of {len(data)} bytes, expected {expected}")
     flat = np.frombuffer(data, dtype="<f4", count=length * num_vectors, offset=_HEADER.size)
     vectors = tuple(flat[i * length : (i + 1) * length] for i in range(num_vectors))
-    if kind is not PayloadKind.GRADIENT:
+    if kind not in _FROM_CLIENTS:
         return Payload(kind, version, bin_index, iteration, vectors)
     loss, stat_utility, num_samples = _SCALARS.unpack_from(data, body_end)
     return Payload(kind, version, bin_index, iteration, vectors, loss, stat_utility, num_samples)

@@ -68,6 +68,18 @@ class UpdatePool:
         """Samples behind each gradient, shape ``(n,)``."""
         return np.array([c.payload.num_samples for c in self._contributions], dtype=np.float64)
 
-    def rate_inputs(self, variance: float | None) -> list[RateInput]:
-        """What a rate policy sees of each update; ``variance`` is the bin's last gate statistic."""
-        return [RateInput(c.rate_staleness, c.payload.stat_utility, variance) for c in self._contributions]
+    def rate_inputs(self, tracked: slice) -> list[RateInput]:
+        """What a rate policy sees of each update.
+
+        A forward gradient's error dwarfs the gradient in every element, so the mean square of its elements estimates
+        its own variance; the gate's elements are taken, so that both variances are on one scale.
+
+        Args:
+            tracked: Elements that the gate looks at.
+        """
+        own = self.gradients[:, tracked].astype(np.float64)
+        variances = np.mean(own * own, axis=1).tolist()
+        return [
+            RateInput(c.rate_staleness, c.payload.stat_utility, variance)
+            for c, variance in zip(self._contributions, variances, strict=True)
+        ]

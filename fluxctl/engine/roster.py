@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fluxctl.engine.cadence import Triple
 from fluxctl.engine.ledger import Ledger, client_hash, set_fingerprint
 from fluxctl.types import Availability, ClientId, Ns
-from fluxctl.world.availability.states import STATES, Codes, is_eligible
+from fluxctl.world.availability.states import AVAILABLE, STATES, Codes, States, is_eligible
 from fluxctl.world.flight import ClientWorld
 
 _MASK = (1 << 64) - 1
@@ -67,14 +67,26 @@ class Roster:
         """Never ask ``client`` again."""
         self._excluded.add(client)
 
+    @property
+    def num_members(self) -> int:
+        """Clients that can train at all, now or later."""
+        return self._num_clients - len(self._excluded)
+
     def eligible(self, t: Ns, triple: Triple, besides: tuple[ClientId, ...] = ()) -> Eligible:
         """Who may be asked at ``t`` for ``triple``; clients in ``besides`` are chosen already."""
-        barred = self._barred(triple) | set(besides)
+        return self._believed(t, self._world.eligible, self._barred(triple) | set(besides))
+
+    def evaluable(self, t: Ns) -> Eligible:
+        """Who may be asked at ``t`` to evaluate: needs no training state, and counts for no triple."""
+        return self._believed(t, AVAILABLE, set(filter(self._ledger.is_idle, self._excluded)))
+
+    def _believed(self, t: Ns, states: States, barred: set[ClientId]) -> Eligible:
+        """Idle clients, but for the barred ones, that are believed to be in one of some states."""
         if self._world.sees_everyone:
             composition = {Availability.AVL_TRAIN.value: self._num_clients}
             return self._of_everyone(barred, composition)
         codes = self._world.knowledge.believed_states(self._num_clients, t)
-        return self._of_reachable(is_eligible(codes, self._world.eligible), barred, _composition(codes))
+        return self._of_reachable(is_eligible(codes, states), barred, _composition(codes))
 
     def next_reachable_ns(self, t: Ns, until: Ns, triple: Triple) -> Ns | None:
         """The first time in ``(t, until]`` at which an idle client that cannot be asked now is believed reachable.

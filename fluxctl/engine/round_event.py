@@ -8,7 +8,7 @@ from fluxctl.engine.commit import GateOutcome
 from fluxctl.engine.dispatcher import Dispatcher
 from fluxctl.engine.ledger import Ledger
 from fluxctl.engine.pool import Contribution
-from fluxctl.engine.recorder import Totals
+from fluxctl.engine.totals import Totals
 from fluxctl.types import Ns, s_from_ns
 
 
@@ -54,9 +54,7 @@ def round_fields(
         "stat_utility": [contribution.payload.stat_utility for contribution in cohort],
         "trainer_speed_s": [s_from_ns(task.duration_ns) for task in tasks],
         "contributing_trainers": [task.client for task in tasks],
-        "contributor_intervals": [
-            {"client": task.client, "dispatch": s_from_ns(task.dispatch_ns), "commit": s_from_ns(now)} for task in tasks
-        ],
+        "contributor_intervals": [_interval(contribution, now) for contribution in cohort],
         "visibility_lag_s": [s_from_ns(now - due) for due in dues],
         "barrier_wait_s": s_from_ns(now - dues[0]),
         "cycle_bin": before.bin,
@@ -84,6 +82,20 @@ def round_fields(
         "forward_passes_total": totals.forward_passes,
         "stop_reason": stop_reason,
     }
+
+
+def _interval(contribution: Contribution, now: Ns) -> dict[str, object]:
+    """Residence of an update, from dispatch to commit.
+
+    A late one is marked: its client was given up in between, so it may have been asked again before this commit.
+    """
+    task = contribution.update.task
+    interval: dict[str, object] = {
+        "client": task.client,
+        "dispatch": s_from_ns(task.dispatch_ns),
+        "commit": s_from_ns(now),
+    }
+    return {**interval, "late": True} if contribution.is_late else interval
 
 
 def arrival_order(cohort: tuple[Contribution, ...]) -> dict[str, object]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -17,6 +16,7 @@ from fluxctl.data.partition import Shards
 from fluxctl.data.worlds import build_world
 from fluxctl.engine.agenda import Agenda
 from fluxctl.engine.aggregator import Aggregator
+from fluxctl.engine.beliefs import Beliefs
 from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock, Rank
 from fluxctl.engine.cohort import CohortSelector
@@ -24,12 +24,12 @@ from fluxctl.engine.collector import Collector
 from fluxctl.engine.commit import BinTrainer, ServerLearner
 from fluxctl.engine.compute import LocalExecutor
 from fluxctl.engine.control import GoalControl
-from fluxctl.engine.dispatcher import Dispatcher
+from fluxctl.engine.dispatcher import Dispatcher, WorkModel
 from fluxctl.engine.featurise import num_cores
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
-from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train
-from fluxctl.engine.payload import update_bytes
+from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train, Work
+from fluxctl.engine.payload import measurement_bytes, update_bytes
 from fluxctl.engine.recorder import Recorder
 from fluxctl.engine.roster import Roster
 from fluxctl.engine.trainer import Trainer, Workload
@@ -38,9 +38,9 @@ from fluxctl.engine.wall_clock import WallClock
 from fluxctl.engine.workload import ClientWorkload, StepLearner, task_samples
 from fluxctl.engine.world_log import WorldLog
 from fluxctl.errors import RunBrokeError
-from fluxctl.learn.learner import passes_of_task
+from fluxctl.learn.learner import passes_of_measurement, passes_of_task
 from fluxctl.policies.rates.base import RATES
-from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs
+from fluxctl.policies.selectors.base import SELECTORS, EvaluatingSelector, ForecastReader
 from fluxctl.policies.staleness.base import STALENESS
 from fluxctl.policies.stopping import StopConditions, StopDecision, StopState
 from fluxctl.telemetry.writer import EventSink
@@ -149,8 +149,6 @@ def build_engine(
     clock = clock or _build_clock(config)
     ledger, inbox = Ledger(), Mailbox[ToAggregator]("aggregator")
     recorder = Recorder(writer, config, clock.factor)
-    num_trainers = config.aggregation.concurrency
-    inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
     is_free = config.engine.num_workers is not None or clock.waits_for_real
     executor = LocalExecutor(
         _num_workers(config), on_one_core(lambda: None), shortest_s=0.0 if is_free else SHORTEST_STEP_S
@@ -159,6 +157,10 @@ def build_engine(
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
     world = world or build_world(config)
+    roster = Roster(ledger, world, config.clients.num_clients, set(shards.empty_clients))
+    cohorts = _build_cohorts(config, roster, world)
+    num_trainers = config.aggregation.concurrency + cohorts.num_evaluations(config.aggregation.goal)
+    inboxes = [Mailbox[ToTrainer](f"trainer-{index}") for index in range(num_trainers)]
     due = _due_rule(config, world, clock.factor)
 
     def new_trainer(index: int, box: Mailbox[ToTrainer]) -> Trainer:
@@ -171,25 +173,28 @@ def build_engine(
         return index
 
     agenda = Agenda(ledger)
-    roster = Roster(ledger, world, config.clients.num_clients, set(shards.empty_clients))
     rate = RATES.build(config.aggregation.rate.name, config.aggregation.rate.params)
     bin_trainer = BinTrainer(config, learner, rate)
     dispatcher = Dispatcher(
         clock=clock,
         ledger=ledger,
         agenda=agenda,
-        cohorts=_build_cohorts(config, roster),
-        world=world,
+        cohorts=cohorts,
+        works={
+            Work.TRAIN: WorkModel(world, _passes_rule(config, shards), update_bytes(learner.layout.num_params)),
+            Work.EVALUATE: WorkModel(
+                world.for_evaluation(), _evaluation_passes_rule(config, shards), measurement_bytes()
+            ),
+        },
         inboxes=inboxes,
         hire=hire,
         concurrency=config.aggregation.concurrency,
         goal=config.aggregation.goal,
-        passes=_passes_rule(config, shards),
-        update_bytes=update_bytes(learner.layout.num_params),
         stagger_ns=ns_from_s(config.aggregation.stagger_s) if config.aggregation.refill == "staggered" else 0,
         suppresses_weights=config.messages.suppress_redundant_weights,
-        on_selection=recorder.selection,
-        on_dispatch=recorder.dispatch,
+        deliver=work.receive,
+        on_selection=recorder.cycles.selection,
+        on_dispatch=recorder.clients.dispatch,
     )
     budget_ns = _budget_ns(config)
     intake = Intake(
@@ -233,7 +238,8 @@ def _build_clock(config: Config) -> Clock:
 
 
 def _num_workers(config: Config) -> int:
-    return config.engine.num_workers or max(1, num_cores() - 1)
+    asked = config.engine.num_workers
+    return max(1, num_cores() - 1) if asked is None else asked
 
 
 def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Train, Ns], Ns]:
@@ -241,8 +247,12 @@ def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Tr
     if config.engine.charge_compute == "modelled":
         return lambda task, _: task.earliest_due_ns
 
+    worlds = {Work.TRAIN: world, Work.EVALUATE: world.for_evaluation()}
+
     def due(task: Train, compute_ns: Ns) -> Ns:
-        return world.delivery_ns(task.client, max(task.done_ns, task.dispatch_ns + round(compute_ns * factor)))
+        return worlds[task.work].delivery_ns(
+            task.client, max(task.done_ns, task.dispatch_ns + round(compute_ns * factor))
+        )
 
     return due
 
@@ -261,6 +271,14 @@ def _passes_rule(config: Config, shards: Shards) -> Callable[[ClientId, int], in
         constant = passes_of_task(step, config.data.batch_size)
         return lambda *_: constant
     return lambda client, bin_index: passes_of_task(step, len(task_samples(step, shards, client, bin_index)))
+
+
+def _evaluation_passes_rule(config: Config, shards: Shards) -> Callable[[ClientId, int], int]:
+    """Forward passes of a client that measures the texts of its task, and does not train on them."""
+    step = config.step
+    if step.estimator != "local_sgd":
+        return lambda *_: 1
+    return lambda client, bin_index: passes_of_measurement(step, len(task_samples(step, shards, client, bin_index)))
 
 
 def _build_collector(
@@ -285,19 +303,15 @@ def _build_collector(
     )
 
 
-def _build_cohorts(config: Config, roster: Roster) -> CohortSelector:
+def _build_cohorts(config: Config, roster: Roster, world: ClientWorld) -> CohortSelector:
     num_clients = config.clients.num_clients
-    beliefs = ClientBeliefs(
-        utility=np.full(num_clients, np.nan),
-        duration_s=np.full(num_clients, np.nan),
-        last_round=np.zeros(num_clients, dtype=np.int64),
-        num_selected=np.zeros(num_clients, dtype=np.int64),
-        num_commits=np.zeros(num_clients, dtype=np.int64),
-    )
+    selector = SELECTORS.build(config.selection.policy.name, config.selection.policy.params)
+    forecasts = selector.reads if isinstance(selector, ForecastReader) else frozenset()
+    measures = isinstance(selector, EvaluatingSelector) and selector.num_evaluations(num_clients) > 0
     return CohortSelector(
-        SELECTORS.build(config.selection.policy.name, config.selection.policy.params),
+        selector,
         roster,
-        beliefs,
+        Beliefs(num_clients, world, forecasts, measures=measures),
         seed=config.seed,
         num_clients=num_clients,
         keeps_cohort=config.aggregation.style == "sync" and config.selection.per == "bin",

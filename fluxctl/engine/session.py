@@ -6,13 +6,13 @@ only a process that was killed leaves the verdict to its supervisor.
 
 from __future__ import annotations
 
-import os
-import select
+import contextlib
+import errno
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +21,7 @@ from fluxctl.config.choices import choice_check
 from fluxctl.config.fingerprint import fingerprints
 from fluxctl.config.load import read_config
 from fluxctl.config.model import Config
+from fluxctl.engine.lifeline import Lifeline
 from fluxctl.engine.prepare import Task, prepare_task
 from fluxctl.engine.run import Engine, build_engine, save_weights
 from fluxctl.errors import ExitCode, FluxError
@@ -29,9 +30,9 @@ from fluxctl.policies.stopping import StopDecision
 from fluxctl.runs.files import write_json
 from fluxctl.runs.layout import RunFolder
 from fluxctl.runs.outcomes import convergence, stagnation
-from fluxctl.runs.process import SUPERVISED
 from fluxctl.runs.provenance import provenance
 from fluxctl.runs.records import EXIT_CODES, ProcessMark, VerdictRecord
+from fluxctl.runs.wishes import StopWish
 from fluxctl.telemetry.evaluations import evaluations
 from fluxctl.telemetry.hashing import canonical_hash
 from fluxctl.telemetry.writer import EventWriter
@@ -59,10 +60,14 @@ def run_folder(folder: RunFolder, on_tick: Callable[[], None] = lambda: None) ->
     Returns:
         How it ended, as written to the directory.
     """
-    folder.mark_running(ProcessMark.of())
-    verdict = Session(folder, on_tick=on_tick).run()
-    folder.write_verdict(verdict)
-    folder.mark_ended()
+    try:
+        folder.mark_running(ProcessMark.of())
+        verdict = Session(folder, on_tick=on_tick).run()
+        folder.write_verdict(verdict)
+        folder.mark_ended()
+    except OSError as error:  # no room, or no folder: the exit code is all that is left to say
+        _log(f"cannot write how the run ended: {error}")
+        return VerdictRecord(Verdict.CRASHED, _cannot_write(error), int(ExitCode.RUN_BROKE))
     return verdict
 
 
@@ -76,15 +81,17 @@ class Session:
 
     Args:
         folder: The run directory.
-        is_supervised: Whether the end of standard input means that the supervisor is gone.
         on_tick: Called now and then while clients train.
     """
 
     folder: RunFolder
-    is_supervised: bool = field(default_factory=lambda: os.environ.get(SUPERVISED) == "1")
     on_tick: Callable[[], None] = lambda: None
     _engine: Engine | None = None
     _stop_reason: str | None = None
+    _wish: StopWish | None = None
+
+    def __post_init__(self) -> None:
+        self._lifeline = Lifeline(self.folder)
 
     def run(self) -> VerdictRecord:
         """Run to the end; never raises."""
@@ -97,13 +104,18 @@ class Session:
         except _StopAskedError as request:
             return VerdictRecord(Verdict.INTERRUPTED, str(request), int(ExitCode.INTERRUPTED))
         except FluxError as error:
-            print(traceback.format_exc(), file=sys.stderr)
+            _log(traceback.format_exc())
             return self._crashed(
                 error.code, error.message, error.hint, error.where, int(error.exit_code), _detail(error)
             )
+        except OSError as error:
+            _log(traceback.format_exc())
+            hint = "make room, or choose another place with --runs-dir" if error.errno == errno.ENOSPC else None
+            where = None if error.filename is None else str(error.filename)
+            return self._crashed("run_broke", _cannot_write(error), hint, where, int(ExitCode.RUN_BROKE), None)
         except Exception as error:  # the last line of defence: the verdict must tell
             detail = traceback.format_exc()
-            print(detail, file=sys.stderr)
+            _log(detail)
             message = f"{type(error).__name__}: {error}"
             hint = "this is a bug in fluxctl; the traceback is in run.log"
             return self._crashed("bug", message, hint, None, int(ExitCode.BUG), detail)
@@ -111,15 +123,16 @@ class Session:
     def _run(self, config: Config, writer: EventWriter) -> VerdictRecord:
         task = prepare_task(config, _Preparation(writer, self._heed_stop).report)
         for problem in task.problems:
-            print(f"warning: {problem}", file=sys.stderr)
+            _log(f"warning: {problem}")
         origin = provenance()
         writer.header({"run": self.folder.id, "mode": config.mode.value}, config_hash=fingerprints(config).run)
         writer.emit(0, "run_meta", _meta(config, task), wall={"versions": origin["versions"], "host": origin["host"]})
         self._engine = engine = build_engine(config, task.learner, task.shards, writer)
+        writer.note("compute", {"device": str(engine.bin_trainer.params.device)})
         if self._stop_reason is not None:
             engine.request_stop(self._stop_reason)
         try:
-            stop = engine.run(self._tick)
+            stop = self._as_wished(engine.run(self._tick))
         finally:
             self._save(engine, task)
         aggregator, recorder = engine.aggregator, engine.recorder
@@ -132,10 +145,17 @@ class Session:
         self._write_outcome(engine, stop)
         return VerdictRecord(stop.verdict, stop.reason, code, None, self._summary(engine))
 
+    def _as_wished(self, stop: StopDecision) -> StopDecision:
+        """The end of the run; one that somebody asked for who has judged it is called as they say."""
+        wish = self._wish
+        if stop.verdict is not Verdict.INTERRUPTED or wish is None or stop.reason != wish.reason:
+            return stop
+        return replace(stop, verdict=wish.verdict)
+
     def _write_outcome(self, engine: Engine, stop: StopDecision) -> None:
         state = engine.aggregator.stopping
         if stop.rule == "target":
-            _, wall_s, _ = engine.recorder.pace_to_last_commit()
+            _, wall_s, _ = engine.recorder.pace.to_last_commit()
             points = tuple(evaluations(self.folder.events))
             write_json(self.folder.converge, convergence(state, points, wall_s))
         elif stop.rule == "stall":
@@ -152,7 +172,7 @@ class Session:
     def _summary(self, engine: Engine) -> dict[str, JSON]:
         cadence, recorder = engine.aggregator.cadence, engine.recorder
         totals = recorder.totals
-        engine_s, wall_s, sim_rate = recorder.pace_to_last_commit()
+        engine_s, wall_s, sim_rate = recorder.pace.to_last_commit()
         return {
             "bins": cadence.num_commits,
             "cycles": cadence.num_cycles,
@@ -179,17 +199,12 @@ class Session:
         self._ask_to_stop(f"received {signal.Signals(number).name}")
 
     def _tick(self) -> None:
-        self._check_stop()
+        wish = self._lifeline.wish()
+        if wish is not None:
+            self._wish = wish
+            self._ask_to_stop(wish.reason)
+        self._lifeline.show(None if self._engine is None else self._engine.clock.now())
         self.on_tick()
-
-    def _check_stop(self) -> None:
-        """Look for the stop file, and whether the supervisor still lives."""
-        try:
-            self._ask_to_stop(self.folder.stop.read_text(encoding="utf-8").strip() or "asked to stop")
-        except FileNotFoundError:
-            if self.is_supervised and _has_ended(sys.stdin.fileno()):
-                self.is_supervised = False  # once is enough
-                self._ask_to_stop("the supervisor is gone")
 
     def _heed_stop(self) -> None:
         """End the preparation if the run shall end."""
@@ -254,12 +269,14 @@ def _meta(config: Config, task: Task) -> dict[str, object]:
     }
 
 
-def _has_ended(stream: int) -> bool:
-    """Whether a pipe has no writer any more; what was written to it is discarded."""
-    while select.select([stream], [], [], 0)[0]:
-        if not os.read(stream, 1 << 16):
-            return True
-    return False
+def _log(text: str) -> None:
+    """Say something in ``run.log``, if there is room."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
+
+
+def _cannot_write(error: OSError) -> str:
+    return f"a file of the run cannot be read or written: {(error.strerror or str(error)).lower()}"
 
 
 def _detail(error: FluxError) -> str | None:

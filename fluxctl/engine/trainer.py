@@ -38,14 +38,18 @@ class StepOutput:
 
 
 class Workload(Protocol):
-    """What clients compute. Thread-safe; never called from the aggregator's thread."""
+    """What clients compute."""
 
     def receive(self, task: Train) -> None:
-        """Take in what was sent along, whether or not the step will run; quick, in the trainer's thread."""
+        """Take in what was sent along, whether or not the step will run; quick, in the aggregator's thread.
+
+        Called when the task is sent, so a client has messages in the order in which they were sent, however late the
+        threads are that work for it.
+        """
         ...
 
     def step(self, task: Train) -> StepOutput:
-        """Do one local step."""
+        """Do one local step; thread-safe, in any thread but the aggregator's."""
         ...
 
 
@@ -85,7 +89,9 @@ class Trainer:
             # Anything else here concerns a task that was delivered in the same instant; there is nothing left to stop.
 
     def _train(self, task: Train) -> None:
-        self.workload.receive(task)
+        if task.earliest_due_ns >= NEVER:  # nobody will see what becomes of it, not even that it fails
+            self._hold(task, NEVER)
+            return
         job = self.executor.submit(
             lambda: self.workload.step(task),
             task.earliest_due_ns,
@@ -112,13 +118,14 @@ class Trainer:
         update = Update(self.index, task, due_ns, self.clock.now(), output.payload, output.report)
         self.clock.put(self.outbox, update)
 
-    def _hold(self, task: Train, t: Ns, job: Job[StepOutput]) -> bool:
+    def _hold(self, task: Train, t: Ns, job: Job[StepOutput] | None = None) -> bool:
         """Block until ``t``; False when the task was cancelled meanwhile."""
         while self.clock.wait(self.inbox, t if t < NEVER else None):
             message = self.inbox.take()
             match message:
                 case Cancel(task_id) if task_id == task.task_id:
-                    job.cancel()
+                    if job is not None:
+                        job.cancel()
                     return False
                 case StepFailed(task_id) if task_id == task.task_id and self.fails_fast:
                     return True  # the error will be found in the job at once

@@ -15,11 +15,11 @@ from torch import Tensor
 from fluxctl import wall
 from fluxctl.config.model import StepConfig
 from fluxctl.data.partition import Shards
-from fluxctl.engine.messages import StepReport, Train
+from fluxctl.engine.messages import StepReport, Train, Work
 from fluxctl.engine.payload import Payload, Vector, decode, encode
 from fluxctl.engine.trainer import StepOutput
 from fluxctl.errors import InvariantError
-from fluxctl.learn.learner import StepRequest, StepResult
+from fluxctl.learn.learner import Measurement, StepRequest, StepResult
 from fluxctl.types import NS_PER_S, ClientId, PayloadKind
 from fluxctl.world.seeds import stream
 
@@ -29,6 +29,10 @@ class StepLearner(Protocol):
 
     def step(self, request: StepRequest) -> StepResult:
         """Estimate the gradient of one mini-batch."""
+        ...
+
+    def measure(self, request: StepRequest) -> Measurement:
+        """Loss and utility of one mini-batch."""
         ...
 
 
@@ -70,7 +74,7 @@ class ClientWorkload:
         self._step = step
         self._seed = seed
         self._fault_client = fault_client
-        self._held: dict[ClientId, HeldModel] = {}  # a client has one task at a time, so its entry has one writer
+        self._held: dict[ClientId, HeldModel] = {}  # written at dispatch, read by steps
         self._latest: tuple[bytes, HeldModel | None] = (b"", None)
 
     def receive(self, task: Train) -> None:
@@ -87,13 +91,33 @@ class ClientWorkload:
         self._held[task.client] = model
 
     def step(self, task: Train) -> StepOutput:
-        """Do one local step.
+        """Do one local step, or measure what one would begin with.
 
         Raises:
             InvariantError: If the client is told to keep going with weights that it does not have.
         """
         if task.client == self._fault_client:
             raise InjectedFaultError(f"client {task.client} was told to fail (engine.fault_client)")
+        return self._train(task) if task.work is Work.TRAIN else self._measure(task)
+
+    def _measure(self, task: Train) -> StepOutput:
+        wall_start = wall.monotonic_ns()
+        samples = task_samples(self._step, self._shards, task.client, task.bin)
+        unused = stream(self._seed, "evaluation", client=task.client)  # nothing is random in a forward pass
+        found = self._learner.measure(StepRequest(params=self._model(task).params, samples=samples, stream=unused))
+        data = encode(
+            Payload(
+                PayloadKind.MEASUREMENT,
+                *(task.version, task.bin, task.iteration),
+                loss=found.loss,
+                stat_utility=found.stat_utility,
+                num_samples=found.num_samples,
+            )
+        )
+        compute_wall_s = (wall.monotonic_ns() - wall_start) / NS_PER_S
+        return StepOutput(data, StepReport(found.forward_passes, 0, 0.0, compute_wall_s=compute_wall_s))
+
+    def _train(self, task: Train) -> StepOutput:
         wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
         model = self._model(task)
         cpu_fetched = wall.thread_cpu_ns()

@@ -20,12 +20,28 @@ from fluxctl.learn.controls import PASSES_PER_GRADIENT, LocalSgdSettings, backpr
 from fluxctl.learn.evaluate import Evaluation, evaluate
 from fluxctl.learn.features import FeatureSet
 from fluxctl.learn.layout import ParamLayout, ParamSpec
-from fluxctl.learn.local_step import StepRequest, StepResult, local_step, passes_per_step
+from fluxctl.learn.local_step import (
+    Measurement,
+    StepRequest,
+    StepResult,
+    local_step,
+    measure,
+    passes_per_step,
+)
 from fluxctl.learn.memory import StepMemory, step_memory
 from fluxctl.learn.split import Batch, Suffix
 from fluxctl.world.seeds import stream
 
-__all__ = ["Evaluation", "Learner", "StepRequest", "StepResult", "passes_of_task", "passes_per_step"]
+__all__ = [
+    "Evaluation",
+    "Learner",
+    "Measurement",
+    "StepRequest",
+    "StepResult",
+    "passes_of_measurement",
+    "passes_of_task",
+    "passes_per_step",
+]
 
 #: Standard deviation of initial weights, BERT's own.
 _INIT_STD = 0.02
@@ -73,6 +89,14 @@ class Learner:
         if self._step.estimator == "local_sgd":
             return local_sgd(request, self._batch, self._suffix, local_settings(self._step))
         return local_step(request, self._batch(request.samples), self._suffix, self._step)
+
+    def measure(self, request: StepRequest) -> Measurement:
+        """Loss and utility of a task's texts at its parameters: what a client does that only evaluates."""
+        step = self._step
+        pieces: tuple[tuple[int, ...], ...] = (request.samples,)
+        if step.estimator == "local_sgd":
+            pieces = local_settings(step).batches(request.samples)
+        return measure(request.params, [self._batch(piece) for piece in pieces], self._suffix)
 
     def evaluate(self, params: Tensor) -> Evaluation:
         """Accuracy, loss and Matthews correlation on the test set, for parameters of shape ``(d,)``."""
@@ -142,6 +166,11 @@ def passes_of_task(step: StepConfig, num_samples: int) -> int:
     if step.estimator == "local_sgd":
         return local_settings(step).num_passes(num_samples)
     return passes_per_step(step)
+
+
+def passes_of_measurement(step: StepConfig, num_samples: int) -> int:
+    """Forward passes over a task's ``num_samples`` texts without training on them."""
+    return len(local_settings(step).batches(tuple(range(num_samples)))) if step.estimator == "local_sgd" else 1
 
 
 def _starts_random(spec: ParamSpec) -> bool:

@@ -77,6 +77,37 @@ class StepResult:
     base_loss: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a client finds that does not train.
+
+    Attributes:
+        loss: Mean loss at theta in nats.
+        stat_utility: ``|B| sqrt(mean of squared per-text losses)``.
+        forward_passes: Evaluations of a mini-batch's loss.
+        num_samples: Texts measured.
+    """
+
+    loss: float
+    stat_utility: float
+    forward_passes: int
+    num_samples: int
+
+
+def measure(params: Tensor, batches: Sequence[Batch], suffix: Suffix) -> Measurement:
+    """One forward pass over each mini-batch.
+
+    Args:
+        params: Theta, shape ``(d,)``; only read.
+        batches: At least one, prepared.
+        suffix: What to evaluate.
+    """
+    with torch.inference_mode():
+        points = Points(params.clone().unsqueeze(0))  # into aligned memory, see the package docstring
+        losses = [loss for batch in batches for loss in suffix.losses(points, batch)[0].tolist()]
+    return Measurement(mean(losses), statistical_utility(losses), len(batches), len(losses))
+
+
 def passes_per_step(step: StepConfig) -> int:
     """Forward passes of one step, known before it runs.
 

@@ -54,6 +54,15 @@ EVENTS: Final[Mapping[str, EventSpec]] = {
         ),
         _words("compute_s pre_train_s to_device_s train_s from_device_s fetch_s post_train_s overran"),
     ),
+    "trainer_eval": EventSpec(
+        9,
+        "B17",
+        _words(
+            f"client {_CADENCE} version modelled_d_s wait_s num_samples stat_utility loss"
+            " forward_passes forward_passes_total"
+        ),
+        _words("compute_s overran"),
+    ),
     "task_send": EventSpec(
         11, "C7", _words("client task recv_ns send_ns send_gate_wait_s due_ns"), _words("recv_s send_s")
     ),

@@ -16,12 +16,12 @@ import torch
 from fluxctl.config.model import Config, GateConfig
 from fluxctl.data.assets import BUILT_IN_MODELS
 from fluxctl.data.partition import Shards
-from fluxctl.engine.messages import StepReport, Train, Update
+from fluxctl.engine.messages import StepReport, Train, Update, Work
 from fluxctl.engine.payload import Payload, encode
 from fluxctl.errors import AssetError, InvariantError, UnknownNameError
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.layout import ParamLayout
-from fluxctl.learn.learner import StepRequest, StepResult
+from fluxctl.learn.learner import Measurement, StepRequest, StepResult
 from fluxctl.learn.peft import adapter_blocks, trainable_stages
 from fluxctl.learn.pretrained import TINY, architecture_of
 from fluxctl.registry import suggestion
@@ -143,6 +143,10 @@ class NoLearner:
         """Never called: updates come ready-made."""
         raise InvariantError("nothing is computed in a plan")
 
+    def measure(self, request: StepRequest) -> Measurement:  # noqa: ARG002
+        """Never called either."""
+        raise InvariantError("nothing is computed in a plan")
+
 
 class Answers:
     """Updates without content; the same bytes for every task, as long as the real ones.
@@ -162,9 +166,13 @@ class Answers:
         gradient[layout.tracked(tracked_tensor)] = np.nan
         loss = float(np.log(num_classes))
         utility = num_samples * loss
-        self._payload = encode(Payload(PayloadKind.GRADIENT, 0, 0, 0, (gradient,), loss, utility, num_samples))
+        self._payloads = {
+            Work.TRAIN: encode(Payload(PayloadKind.GRADIENT, 0, 0, 0, (gradient,), loss, utility, num_samples)),
+            Work.EVALUATE: encode(Payload(PayloadKind.MEASUREMENT, 0, 0, 0, (), loss, utility, num_samples)),
+        }
         self._report = StepReport(forward_passes=0, num_directions=0, jvp=0.0)
 
     def __call__(self, task: Train) -> Update:
         """The update that comes of a task."""
-        return Update(0, task, task.earliest_due_ns, task.earliest_due_ns, self._payload, self._report)
+        payload = self._payloads[task.work]
+        return Update(0, task, task.earliest_due_ns, task.earliest_due_ns, payload, self._report)

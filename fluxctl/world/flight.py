@@ -6,13 +6,13 @@ same, and the engine only waits for what is due.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final, Literal
 
 from fluxctl.types import NEVER, ClientId, Ns
-from fluxctl.world.availability.states import STATES, States
+from fluxctl.world.availability.states import AVAILABLE, STATES, States
 from fluxctl.world.availability.synthetic import AlwaysAvailable
 from fluxctl.world.availability.trace import Trace
 from fluxctl.world.bandwidth import ClientBandwidth, Direction
@@ -77,6 +77,10 @@ class ClientWorld:
     straggler_spread_s: float
     abandon_after_ns: Ns
     evicts: bool
+
+    def for_evaluation(self) -> ClientWorld:
+        """The same world for tasks that only evaluate: they need no training state."""
+        return replace(self, eligible=AVAILABLE)
 
     @property
     def always_available(self) -> bool:

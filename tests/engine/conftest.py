@@ -22,7 +22,7 @@ from fluxctl.engine import run as run_module
 from fluxctl.engine.channel import Mailbox
 from fluxctl.engine.clock import Clock
 from fluxctl.engine.ledger import Flight, Ledger
-from fluxctl.engine.messages import StepReport, Train
+from fluxctl.engine.messages import StepReport, Train, Work
 from fluxctl.engine.payload import Payload, decode, encode
 from fluxctl.engine.run import Engine, build_engine
 from fluxctl.engine.trainer import StepOutput
@@ -30,7 +30,7 @@ from fluxctl.engine.virtual_clock import VirtualClock
 from fluxctl.engine.workload import ClientWorkload
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.layout import ParamLayout
-from fluxctl.learn.local_step import StepRequest, StepResult
+from fluxctl.learn.local_step import Measurement, StepRequest, StepResult
 from fluxctl.policies.stopping import StopDecision
 from fluxctl.telemetry.hashing import canonical_hash
 from fluxctl.telemetry.reader import read_events
@@ -115,6 +115,9 @@ class StubLearner:
         gradient = torch.from_numpy(request.stream.normals(NUM_PARAMS)) + 0.1 * request.params
         return StepResult(gradient, 1.0, 1.0 + len(request.samples), (1.0,), 0, 2, 1, len(request.samples))
 
+    def measure(self, request: StepRequest) -> Measurement:
+        return Measurement(1.0, 1.0 + len(request.samples), 1, len(request.samples))
+
     def evaluate(self, params: torch.Tensor) -> Evaluation:
         self.evaluation_threads.add(threading.get_ident())
         accuracy = float(torch.sigmoid(params.mean()))
@@ -148,12 +151,13 @@ class NullWorkload:
         source = stream(
             7, "tangent", client=task.client, version=task.version, iteration=task.iteration, attempt=task.attempt
         )
+        is_update = task.work is Work.TRAIN
         payload = Payload(
-            PayloadKind.GRADIENT,
+            PayloadKind.GRADIENT if is_update else PayloadKind.MEASUREMENT,
             task.version,
             task.bin,
             task.iteration,
-            (source.normals(NUM_PARAMS),),
+            (source.normals(NUM_PARAMS),) if is_update else (),
             loss=1.0,
             stat_utility=1.0 + task.client,
             num_samples=2,
@@ -161,6 +165,8 @@ class NullWorkload:
         phases = dict.fromkeys(
             ("fetch_s", "pre_train_s", "to_device_s", "train_s", "from_device_s", "post_train_s"), 0.0
         )
+        if not is_update:
+            return StepOutput(encode(payload), StepReport(1, 0, 0.0))
         return StepOutput(encode(payload), StepReport(2 * self.num_directions, self.num_directions, 0.5, phases))
 
 
@@ -191,12 +197,13 @@ class AuditedLedger(Ledger):
 
     def _audit(self) -> None:
         outstanding = self.num_dispatches - self.num_closed
-        assert self.num_in_flight == outstanding == len(self.in_flight())
+        assert self.num_in_flight + self.num_evaluating == outstanding
+        assert self.num_in_flight == len(self.in_flight())
         self.most_in_flight = max(self.most_in_flight, self.num_in_flight)
 
-    def dispatch(self, client: ClientId, **times: Ns) -> Flight:
+    def dispatch(self, client: ClientId, *, work: Work = Work.TRAIN, **times: Ns) -> Flight:
         assert client not in self._abandoned_ns
-        flight = super().dispatch(client, **times)
+        flight = super().dispatch(client, work=work, **times)
         self.num_dispatches += 1
         assert self.num_in_flight <= self._concurrency()
         self._audit()
@@ -213,6 +220,9 @@ class AuditedLedger(Ledger):
 
     def reject(self, client: ClientId) -> Flight:
         return self._closed(super().reject(client), "reject")
+
+    def finish(self, client: ClientId) -> Flight:
+        return self._closed(super().finish(client), "finish")
 
     def cancel(self, client: ClientId) -> Flight:
         return self._closed(super().cancel(client), "cancel")

@@ -173,6 +173,9 @@ class TestAbandonment:
             assert withheld["accepted"] is True
             assert run.engine.recorder.totals.stale_rejected == 0
             assert run.of("agg_round")[10]["staleness"] == [10]
+            intervals = [event["contributor_intervals"] for event in run.of("agg_round")]
+            assert intervals[10] == [{"client": 0, "dispatch": 0.0, "commit": 200.0, "late": True}]
+            assert not any("late" in interval for cycle in intervals[:10] for interval in cycle)
         else:
             assert seconds(run)[:11] == [*alone, (200, [1])]
             assert withheld["accepted"] is False
@@ -310,6 +313,39 @@ class TestLost:
         assert seconds(run) == [(310, [1, 0]), (320, [0, 1])]
         assert dispatches(run, 0) == [0, 300, 310]
         assert run.ledger.given_up == [(0, 90 * NS_PER_S, 300 * NS_PER_S)]
+
+    @pytest.mark.feature("A15", "A31")
+    @pytest.mark.parametrize("mode", [{}, {"mode": "real", "engine__wall_factor": 200.0}], ids=["sim", "real"])
+    def test_that_its_step_fails_is_not_known_either(
+        self,
+        run_engine: RunEngine,
+        config_of: ConfigOf,
+        trace_of: TraceOf,
+        null_workload: Any,
+        mode: dict[str, Any],
+    ) -> None:
+        def fail(task: Any) -> None:
+            assert task.client != 0
+
+        config = config_of(**{**AWAY, "limits__max_bins": 3}, **sized(3, 2, 2), **mode)
+        trace = trace_of({0: [(0, "T"), (5, "-")]}, 3)
+        run = run_engine(config, trace=trace, before_run=lowest_first, workload=null_workload(before=fail))
+        assert run.error is None
+        assert seconds(run) == [(100 + 10 * k, [1, 2]) for k in range(3)]
+
+    @pytest.mark.feature("A15", "A24")
+    def test_who_cannot_be_replaced_ends_the_run(
+        self, run_engine: RunEngine, config_of: ConfigOf, trace_of: TraceOf
+    ) -> None:
+        """N = C = K = 2: no cycle closes below K. One that may shrink does, and so do all after it."""
+        away = {**AWAY, "limits__max_bins": 3, **sized(2, 2, 2)}
+        trace = trace_of({0: [(0, "T"), (15, "-")]}, 2)
+        run = run_engine(config_of(**away), trace=trace)
+        assert run.stop.verdict is Verdict.STARVED
+        assert seconds(run) == [(10, [0, 1])]
+        shrinking = run_engine(config_of(**away, availability__on_lost="shrink"), trace=trace)
+        assert shrinking.stop.verdict is Verdict.COMPLETED
+        assert seconds(shrinking) == [(10, [0, 1]), (100, [1]), (110, [1])]
 
     @pytest.mark.feature("A24", "A15")
     def test_shrink_closes_the_cycle_without_it(

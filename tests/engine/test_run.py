@@ -53,10 +53,21 @@ class TestThreads:
         assert len(learner.evaluation_threads) == 1  # the aggregator's
         here = learner.evaluation_threads | {threading.get_ident()}
         assert not here & workload.step_threads
-        assert not here & workload.receive_threads
-        assert len(workload.receive_threads) >= config.aggregation.concurrency
         if num_workers == 0:
-            assert workload.step_threads <= workload.receive_threads  # each step in its trainer's thread
+            assert len(workload.step_threads) >= config.aggregation.concurrency  # each step in its trainer's thread
+
+    @pytest.mark.feature("A1", "B1")
+    @STYLES
+    def test_a_client_has_its_messages_in_the_order_in_which_they_were_sent(
+        self, run_engine: RunEngine, config_of: ConfigOf, null_workload: Any, stub_learner: Any, style: dict[str, Any]
+    ) -> None:
+        """However late threads are: a cancelled task's weights must not arrive after those of the next one."""
+        workload, learner = null_workload(), stub_learner()
+        run = run_engine(config_of(**style), workload=workload, learner=learner)
+        assert workload.receive_threads == learner.evaluation_threads  # the aggregator hands them over itself
+        sent = [event["task"] for event in run.of("dispatch")]
+        assert sorted(task.task_id for task in workload.received) == sorted(sent)
+        assert [task.task_id for task in workload.received] == sorted(sent)  # ids count dispatches
 
     @pytest.mark.feature("A4")
     @STYLES
@@ -253,7 +264,6 @@ class TestStopping:
             ({"limits__max_bins": None, "limits__max_rounds": 1}, Verdict.COMPLETED, "1"),
             ({"limits__max_bins": 4, "limits__target_accuracy": 1.0}, Verdict.DID_NOT_CONVERGE, "target"),
             ({"limits__target_accuracy": 1e-6, "limits__converge_window": 3}, Verdict.CONVERGED, "3 bins in a row"),
-            ({"limits__max_bins": None, "limits__max_runtime_s": 60.0}, Verdict.COMPLETED, "60"),
         ],
     )
     def test_limits(
@@ -264,6 +274,22 @@ class TestStopping:
         assert reason in run.stop.reason
         assert run.of("agg_round")[-1]["stop_reason"] == run.stop.reason
         assert all(event["stop_reason"] is None for event in run.of("agg_round")[:-1])
+
+    @pytest.mark.feature("A23")
+    @pytest.mark.parametrize("style", ["sync", "async"])
+    def test_nothing_happens_beyond_the_engine_budget(
+        self, run_engine: RunEngine, config_of: ConfigOf, style: str
+    ) -> None:
+        """Even though everybody who is asked delivers, and a little later would complete a cycle."""
+        limits: dict[str, Any] = {"limits__max_bins": None, "aggregation__style": style}
+        longer = run_engine(config_of(**limits, limits__max_runtime_s=120.0))
+        run = run_engine(config_of(**limits, limits__max_runtime_s=60.0))
+        assert run.stop.verdict is Verdict.COMPLETED
+        assert "60" in run.stop.reason
+        assert run.engine.aggregator.logical_now == 60 * NS_PER_S
+        assert max(event["t_ns"] for event in run.events) <= 60 * NS_PER_S
+        assert run.commits == [commit for commit in longer.commits if commit[0] <= 60 * NS_PER_S]
+        assert len(longer.commits) > len(run.commits)
 
     @pytest.mark.feature("A23")
     def test_the_engine_budget_ends_a_bin_that_never_commits(self, run_engine: RunEngine, config_of: ConfigOf) -> None:
@@ -277,8 +303,7 @@ class TestStopping:
         )
         assert run.stop.verdict is Verdict.NO_ROUNDS
         assert {event["commit_reason"] for event in run.of("agg_round")} == {None}
-        *earlier, last = [event["engine_s"] for event in run.of("agg_round")]
-        assert last >= 300.0 > max(earlier)
+        assert max(event["engine_s"] for event in run.of("agg_round")) < 300.0
 
     @pytest.mark.feature("A23", "B16")
     def test_non_finite_weights_end_the_run_and_the_last_good_ones_are_kept(
@@ -486,6 +511,26 @@ class TestFailures:
         assert run.stop.verdict is Verdict.STARVED
         assert len(run.of("dispatch")) == 12
         assert run.ledger.num_busy == 0
+
+    @pytest.mark.feature("A31", "B4")
+    def test_a_retry_needs_a_slot(self, run_engine: RunEngine, config_of: ConfigOf, null_workload: Any) -> None:
+        """C falls from 4 to 2 before the failure of client 0 is known: it is asked later, like anybody else."""
+        engines: list[Any] = []
+
+        def fail(task: Train) -> None:
+            if task.client == 0 and task.task_id <= 4:
+                engines[0].aggregator._dispatcher.concurrency = 2
+                raise OSError("disk")
+
+        config = config_of(
+            clients__num_clients=4, aggregation__style="async", aggregation__staleness__name="accept",
+            aggregation__goal=1, aggregation__concurrency=4, engine__on_trainer_error="retry", limits__max_bins=20,
+            delays__model="constant", delays__high_s=10.0,
+        )  # fmt: skip
+        run = run_engine(config, workload=null_workload(before=fail), before_run=engines.append, num_workers=0)
+        assert run.error is None  # the ledger has checked that no dispatch went beyond C
+        assert run.stop.verdict is Verdict.COMPLETED
+        assert [event["client"] for event in run.of("dispatch")].count(0) > 1
 
     @pytest.mark.feature("A31")
     def test_retry_sends_everything_again(
@@ -764,5 +809,5 @@ class TestRealAndSim:
         readers = {
             file.name for file in folder.glob("*.py") if re.search(r"config\.mode\b", file.read_text(encoding="utf-8"))
         }
-        assert readers == {"run.py", "recorder.py", "session.py"}
+        assert readers == {"run.py", "client_events.py", "session.py"}
         assert (folder / "run.py").read_text(encoding="utf-8").count("config.mode ") == 1

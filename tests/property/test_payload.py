@@ -17,14 +17,16 @@ NUM_VECTORS = {
     PayloadKind.WEIGHTS: 1,
     PayloadKind.WEIGHTS_AND_GRADIENT: 2,
     PayloadKind.GRADIENT: 1,
+    PayloadKind.MEASUREMENT: 0,
 }
+FROM_CLIENTS = (PayloadKind.GRADIENT, PayloadKind.MEASUREMENT)
 HEADER_BYTES, SCALARS_BYTES = 40, 24
 counts = st.integers(0, 2**62)
 
 
 def payload_of(kind: PayloadKind, size: int) -> Payload:
     vectors = tuple(np.full(size, index + 0.5, dtype=np.float32) for index in range(NUM_VECTORS[kind]))
-    return Payload(kind, 3, 2, 1, vectors, *((0.5, 4.0, 8) if kind is PayloadKind.GRADIENT else ()))
+    return Payload(kind, 3, 2, 1, vectors, *((0.5, 4.0, 8) if kind in FROM_CLIENTS else ()))
 
 
 @st.composite
@@ -36,7 +38,7 @@ def payloads(draw: st.DrawFn) -> Payload:
         np.array(draw(st.lists(floats, min_size=size, max_size=size)), dtype=np.float32)
         for _ in range(NUM_VECTORS[kind])
     )
-    scalars = (draw(st.floats()), draw(st.floats()), draw(counts)) if kind is PayloadKind.GRADIENT else ()
+    scalars = (draw(st.floats()), draw(st.floats()), draw(counts)) if kind in FROM_CLIENTS else ()
     return Payload(kind, draw(counts), draw(counts), draw(counts), vectors, *scalars)
 
 
@@ -76,7 +78,7 @@ def test_garbage_is_refused(data: bytes) -> None:
         decode(b"FXP1" + bytes([200]) + data)
 
 
-@given(st.integers(0, 3), st.integers(0, 255), st.integers(-(2**62), 2**62), st.integers(0, 300))
+@given(st.integers(0, 4), st.integers(0, 255), st.integers(-(2**62), 2**62), st.integers(0, 300))
 @settings(max_examples=150)
 def test_a_header_that_lies_is_refused_or_exact(kind: int, num_vectors: int, length: int, body: int) -> None:
     """Whatever a header claims, a decoded message is one that encodes to the same bytes."""
@@ -100,7 +102,7 @@ def test_a_negative_length_is_refused(length: int) -> None:
 @pytest.mark.parametrize("kind", PayloadKind)
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_sizes_are_what_the_layout_says(kind: PayloadKind, size: int) -> None:
-    scalars = SCALARS_BYTES if kind is PayloadKind.GRADIENT else 0
+    scalars = SCALARS_BYTES if kind in FROM_CLIENTS else 0
     assert len(encode(payload_of(kind, size))) == HEADER_BYTES + 4 * size * NUM_VECTORS[kind] + scalars
 
 

@@ -54,6 +54,7 @@ def test_order_within_an_instant_follows_the_cycle():
         ("run_meta", {}),
         ("avail_change", {}),
         ("agg_belief_change", {}),
+        ("trainer_eval", {}),
         ("trainer_round", {}),
         ("task_send", {}),
         ("comm", up),

@@ -100,8 +100,8 @@ def test_the_share_of_time_with_too_few_clients(config_of, trace_file):
     """Of 1,000 s, clients 2 and 3 are there for the first 400: with K = 3 the rest is too little."""
     lines = ["0,0,AVL_TRAIN", "1,0,AVL_TRAIN", "2,0,AVL_TRAIN", "2,400,UN_AVL", "3,0,AVL_TRAIN", "3,400,UN_AVL"]
     config = config_of(
-        availability__trace=trace_file(lines), clients__num_clients=4, aggregation__concurrency=4,
-        limits__max_bins=None, limits__max_runtime_s=1000.0,
+        availability__trace=trace_file(lines), availability__on_lost="shrink", clients__num_clients=4,
+        aggregation__concurrency=4, limits__max_bins=None, limits__max_runtime_s=1000.0,
     )  # fmt: skip
     found = forecast(config, Wishes(until_s=1000.0))
     assert found.share_below_goal == pytest.approx(0.6, abs=0.01)

@@ -6,6 +6,7 @@ import pytest
 
 from fluxctl.config.model import Config, GateConfig
 from fluxctl.data.partition import partition
+from fluxctl.engine.messages import Work
 from fluxctl.engine.payload import update_bytes
 from fluxctl.engine.prepare import prepare_task
 from fluxctl.errors import AssetError, ConfigError, UnknownNameError
@@ -70,6 +71,7 @@ def test_an_update_is_as_long_as_a_real_one(config_of):
 
     class Task:
         earliest_due_ns = 5
+        work = Work.TRAIN
 
     update = Answers(layout, "logits.bias" if "logits.bias" in layout.names() else layout.names()[-1], 8, 4)(Task())
     assert (len(update.payload), update.due_ns) == (update_bytes(layout.num_params), 5)

@@ -46,7 +46,11 @@ class AsyncOort:
         """Choose by utility and speed; see :class:`~fluxctl.policies.selectors.base.Selector`."""
         return guided_selection(self.params, view, num, stream, state)
 
+    def num_evaluations(self, goal: int) -> int:
+        """Evaluation slots; see :class:`~fluxctl.policies.selectors.base.EvaluatingSelector`."""
+        return num_slots(self.params.eval_goal_factor, goal)
+
     def select_evaluations(self, view: SelectionView, num_in_flight: int, stream: Stream) -> tuple[ClientId, ...]:
         """Fill the evaluation slots; see :class:`~fluxctl.policies.selectors.base.EvaluatingSelector`."""
-        num = num_slots(self.params.eval_goal_factor, view.goal) - num_in_flight
+        num = self.num_evaluations(view.goal) - num_in_flight
         return evaluation_hand(view, num, self.params.eval_rest_rounds, stream)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,9 +107,27 @@ class Selector(Protocol):
         ...
 
 
+class Forecast(StrEnum):
+    """What a selector may want to know beforehand."""
+
+    DURATION = "modelled_duration_s"
+    AVAILABILITY = "availability"
+
+
+@runtime_checkable
+class ForecastReader(Protocol):
+    """A selector that reads forecasts; the others are not charged for making them."""
+
+    reads: ClassVar[frozenset[Forecast]]
+
+
 @runtime_checkable
 class EvaluatingSelector(Protocol):
     """A selector that also asks clients to measure the model without training it, in slots of their own."""
+
+    def num_evaluations(self, goal: int) -> int:
+        """Evaluation slots at aggregation goal K; 0 = it does not ask."""
+        ...
 
     def select_evaluations(self, view: SelectionView, num_in_flight: int, stream: Stream) -> tuple[ClientId, ...]:
         """Choose clients for tasks that only evaluate.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Selection, SelectionView
+from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Forecast, Selection, SelectionView
 from fluxctl.policies.selectors.ranking import lowest
 from fluxctl.registry import Params
 from fluxctl.world.seeds import Stream
@@ -29,6 +29,7 @@ class Fastest:
     """The smallest duration first; a client of unknown duration is tried before the known ones."""
 
     params: Params
+    reads: ClassVar[frozenset[Forecast]] = frozenset({Forecast.DURATION})
 
     def initial_state(self) -> Mapping[str, float]:
         """Nothing is remembered."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Selection, SelectionView
+from fluxctl.policies.selectors.base import SELECTORS, ClientBeliefs, Forecast, Selection, SelectionView
 from fluxctl.policies.selectors.ranking import lowest, smallest
 from fluxctl.registry import Params
 from fluxctl.world.seeds import Stream
@@ -38,6 +38,7 @@ class Refl:
     """The least likely to stay available first; clients rest after an update."""
 
     params: ReflParams
+    reads: ClassVar[frozenset[Forecast]] = frozenset({Forecast.AVAILABILITY})
 
     def initial_state(self) -> Mapping[str, float]:
         """Nothing is remembered."""
