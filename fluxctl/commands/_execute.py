@@ -1,27 +1,24 @@
-"""Running a plan: makes each run's directory, supervises its engine, keeps the results."""
+"""Running a plan: supervises the engines of its runs, shows how they do, and keeps the results."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fluxctl.commands._progress import Display, Lines, Panel, RunState, Silent, Stream
+from fluxctl.commands._progress import Display, Lines, Panel, Silent, Stream
 from fluxctl.commands._request import Plan, PlannedRun
+from fluxctl.commands._run_state import RunState
+from fluxctl.commands._starter import Starter
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import ExitCode, FluxError, RunBrokeError
-from fluxctl.runs.files import write_json
 from fluxctl.runs.index import SUMMARY_FIELDS
-from fluxctl.runs.layout import create_run
-from fluxctl.runs.process import EngineProcess, engine_command
-from fluxctl.runs.provenance import invocation, provenance
+from fluxctl.runs.process import HANG_AFTER_S, EngineProcess
 from fluxctl.runs.records import VerdictRecord
-from fluxctl.runs.supervise import Interrupts, Supervision, wall_ceiling_s
+from fluxctl.runs.supervise import Interrupts, Supervision
 from fluxctl.types import JSON, Verdict
 
 
@@ -34,35 +31,41 @@ class Outcome:
         verdicts: The verdicts behind the rows.
         num_not_started: Runs that never began.
         interrupts: The signals that arrived.
+        refusal: Why a run could not be started, and those after it were not.
+        follow_up_codes: Exit codes of what was done with the runs afterwards.
     """
 
     rows: list[dict[str, JSON]]
     verdicts: list[VerdictRecord]
     num_not_started: int
     interrupts: Interrupts
+    refusal: FluxError | None = None
+    follow_up_codes: tuple[int, ...] = ()
 
     def exit_code(self, *, requires_convergence: bool = False) -> int:
         """One answer for all runs: a signal, then a bug, a broken run, a bad request, a plain no."""
         if self.interrupts.count:
             return self.interrupts.exit_code
-        codes = {verdict.launch_code for verdict in self.verdicts}
+        codes = {*(verdict.launch_code for verdict in self.verdicts), *self.follow_up_codes}
+        if self.refusal is not None:
+            codes.add(int(self.refusal.exit_code))
         if requires_convergence and any(verdict.verdict is not Verdict.CONVERGED for verdict in self.verdicts):
             codes.add(int(ExitCode.ANSWER_IS_NO))
         worst_first = (ExitCode.INTERRUPTED, ExitCode.BUG, ExitCode.RUN_BROKE, ExitCode.CHANGE_REQUEST)
         return next((int(code) for code in (*worst_first, ExitCode.ANSWER_IS_NO) if code in codes), int(ExitCode.OK))
 
     def error(self) -> FluxError | None:
-        """The first error that a run ended with."""
-        return next((error for verdict in self.verdicts if (error := error_of(verdict)) is not None), None)
+        """The first error that a run ended with, or why one could not be started."""
+        return next((error for verdict in self.verdicts if (error := error_of(verdict)) is not None), self.refusal)
 
 
-def choose_display(talk: Talk, *, as_json: bool, shows_progress: bool) -> Display:
+def choose_display(talk: Talk, num_runs: int, *, as_json: bool, shows_progress: bool) -> Display:
     """How to show progress: a program's stream, a terminal's panel, or lines."""
     if as_json:
         return Stream()
     if talk.verbosity < 0 or not shows_progress or os.environ.get("FLUXCTL_NO_PROGRESS"):
         return Silent()
-    return Panel(talk.err()) if sys.stderr.isatty() else Lines(talk)
+    return Panel(talk.err(), num_runs) if sys.stderr.isatty() else Lines(talk)
 
 
 def execute(
@@ -74,6 +77,8 @@ def execute(
     jobs: int = 1,
     stops_on_failure: bool = False,
     stops_on_refusal: bool = True,
+    hang_after_s: float = HANG_AFTER_S,
+    num_devices: int | None = None,
 ) -> Outcome:
     """Run everything in a plan.
 
@@ -85,9 +90,11 @@ def execute(
         jobs: Most runs at a time.
         stops_on_failure: Whether a broken run keeps the rest from starting.
         stops_on_refusal: Whether a run that refuses its configuration does.
+        hang_after_s: Wall seconds without a sign of life after which a run is ended.
+        num_devices: Accelerators to place trainers on; None = nobody asked.
     """
     keeper = _Keeper(plan, talk, display, stops_on_failure, stops_on_refusal)
-    starter = _Starter(folder, keeper)
+    starter = Starter(folder, keeper.enter, hang_after_s, num_devices)
     display.open()
     try:
         with Interrupts() as interrupts:
@@ -96,7 +103,7 @@ def execute(
         display.close()
     order = sorted(keeper.ended_runs, key=lambda item: item[0])
     rows, verdicts = [row for _, row, _ in order], [verdict for _, _, verdict in order]
-    return Outcome(rows, verdicts, len(plan.runs) - len(order), interrupts)
+    return Outcome(rows, verdicts, len(plan.runs) - len(order), interrupts, keeper.refusal)
 
 
 def error_of(verdict: VerdictRecord) -> FluxError | None:
@@ -146,6 +153,7 @@ class _Keeper:
     live: dict[str, RunState] = field(default_factory=dict)
     ended_runs: list[tuple[int, dict[str, JSON], VerdictRecord]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # run id -> its number in the plan
+    refusal: FluxError | None = None  # why a run could not be started
 
     def enter(self, run_id: str, number: int, max_wall_s: float) -> None:
         """Expect a run."""
@@ -159,13 +167,20 @@ class _Keeper:
     def news(self, process: EngineProcess, lines: Sequence[dict[str, Any]]) -> None:
         """Take over the latest progress line."""
         state = self.live[process.folder.id]
-        latest = [line for line in lines if line.get("event") == "progress"][-1:]
-        for line in latest:
-            is_milestone = (line.get("phase"), line.get("what")) != (state.last.get("phase"), state.last.get("what"))
-            state.last = line
+        progress = [line for line in lines if line.get("event") == "progress"]
+        is_milestone = any([state.hear(line) for line in progress])  # a list: each of them is heard
+        if progress:
             self.display.turn(self.live, state, is_milestone=is_milestone)
+        for line in lines:
+            if line.get("event") == "compute" and process.folder.placement.exists():
+                self.talk.say(f"{state.name}: steps run on {line.get('device')}")
         for warning in state.warnings():
             self.talk.say(f"{state.name}: warning: {warning}")
+
+    def refused(self, error: FluxError) -> None:
+        """A run could not be started."""
+        self.refusal = error
+        self.talk.error(error)
 
     def stopping(self) -> None:
         """The user has asked to end."""
@@ -184,36 +199,6 @@ class _Keeper:
         is_hopeless = verdict.launch_code == ExitCode.CHANGE_REQUEST  # the same request would fail again
         is_broken = verdict.launch_code in (ExitCode.RUN_BROKE, ExitCode.BUG)
         return not ((is_hopeless and self.stops_on_refusal) or (is_broken and self.stops_on_failure))
-
-
-@dataclass
-class _Starter:
-    """Makes run directories and starts their engines, one when its turn comes."""
-
-    folder: Path
-    keeper: _Keeper
-    group: str = field(default_factory=lambda: secrets.token_hex(4))
-    _provenance: Mapping[str, JSON] = field(default_factory=provenance)
-
-    def starts(self, runs: Sequence[PlannedRun]) -> Iterator[Callable[[], EngineProcess]]:
-        """A start for each run."""
-        for index, planned in enumerate(runs):
-            yield partial(self._start, index, planned)
-
-    def _start(self, index: int, planned: PlannedRun) -> EngineProcess:
-        run = create_run(
-            self.folder,
-            planned.resolved,
-            pair=planned.pair,
-            group=self.group,
-            invocation=invocation(sys.argv, os.environ),
-            provenance=self._provenance,
-        )
-        if planned.gate is not None:
-            write_json(run.gate, planned.gate)
-        ceiling_s = wall_ceiling_s(planned.config)
-        self.keeper.enter(run.id, index, ceiling_s)
-        return EngineProcess(run, engine_command(run), max_wall_s=ceiling_s)
 
 
 def _text(value: object) -> str | None:

@@ -14,6 +14,7 @@ from fluxctl.errors import ConfigError
 
 CONDITION: Final = "Condition"
 LIMITS: Final = "Limits"
+RUNNING: Final = "Running"
 OUTPUT: Final = "Output"
 
 

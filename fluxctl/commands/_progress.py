@@ -1,109 +1,29 @@
 """Live progress of runs: a panel on a terminal, a line now and then elsewhere, JSON Lines for programs.
 
-All three hear the same :class:`Tracker`, which turns the engine's progress lines into a state per run.
+All three hear of the same :class:`~fluxctl.commands._run_state.RunState`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from rich.console import Console, Group
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from fluxctl import wall
-from fluxctl.commands._render import duration, number, rate
-from fluxctl.commands._request import PlannedRun
+from fluxctl.commands._render import duration
+from fluxctl.commands._run_state import RunState
+from fluxctl.commands._spark import sparkline
 from fluxctl.commands._talk import Talk, plain_text, print_json
 from fluxctl.runs.records import VerdictRecord
-from fluxctl.types import Mode
 
 _LINE_EVERY_S: Final = 30.0
 _LINE_EVERY_FRACTION: Final = 0.05
 _HEARTBEAT_S: Final = 600.0  # a slow run is still heard of
-_MIN_FRACTION_FOR_ETA: Final = 0.02
-
-
-@dataclass
-class RunState:
-    """A run as last heard of."""
-
-    run_id: str
-    planned: PlannedRun
-    max_wall_s: float
-    started_s: float = field(default_factory=wall.monotonic_s)
-    last: dict[str, Any] = field(default_factory=dict)
-    warned: set[str] = field(default_factory=set)
-
-    @property
-    def name(self) -> str:
-        """Short name for people."""
-        config = self.planned.config
-        return f"{config.label} {config.mode.value} seed {config.seed}"
-
-    @property
-    def phase(self) -> str:
-        """``start``, ``prepare`` or ``train``."""
-        return str(self.last.get("phase", "start"))
-
-    @property
-    def wall_s(self) -> float:
-        """Wall seconds since the launch."""
-        return wall.monotonic_s() - self.started_s
-
-    @property
-    def fraction(self) -> float:
-        """How far the run is by the stop rule that will bind first, 0 to 1."""
-        if self.phase != "train":
-            total = _float(self.last.get("total"))
-            return min(1.0, _float(self.last.get("done")) / total) if total > 0 else 0.0
-        config = self.planned.config
-        parts = [_float(self.last.get("engine_s")) / config.runtime_budget_s()]
-        if config.limits.max_bins is not None:
-            parts.append(_float(self.last.get("bins")) / config.limits.max_bins)
-        return min(1.0, max(parts))
-
-    @property
-    def eta_s(self) -> float | None:
-        """Wall seconds to the end if nothing else ends it before; None while unknown."""
-        spent_s = _float(self.last.get("wall_s"))
-        if self.phase != "train" or self.fraction < _MIN_FRACTION_FOR_ETA or spent_s <= 0:
-            return None
-        return spent_s * (1 - self.fraction) / self.fraction
-
-    def warnings(self) -> list[str]:
-        """Things to warn of that were not said yet."""
-        found = {}
-        if self.wall_s > 0.8 * self.max_wall_s:
-            found["ceiling"] = f"80 % of the wall ceiling of {duration(self.max_wall_s)} is used up"
-        pace = self.last.get("sim_rate")
-        if self.planned.config.mode is Mode.SIM and isinstance(pace, int | float) and 0 < pace < 1 and self.wall_s > 30:
-            found["slow"] = f"the simulation is slower than reality (sim rate {pace:.2f})"
-        fresh = {key: text for key, text in found.items() if key not in self.warned}
-        self.warned |= set(fresh)
-        return list(fresh.values())
-
-    def describe(self) -> str:
-        """One line."""
-        if self.phase != "train":
-            what = str(self.last.get("what") or "starting")
-            total = number(self.last.get("total"))
-            return f"{what} {number(self.last.get('done'))}/{total}" if total != "-" else what
-        limits, last = self.planned.config.limits, self.last
-        bins = number(last.get("bins")) + (f"/{limits.max_bins}" if limits.max_bins is not None else "")
-        parts = [
-            f"{100 * self.fraction:.0f} %",
-            f"bins {bins}",
-            f"acc {number(last.get('accuracy'), '.3f')} (best {number(last.get('best_accuracy'), '.3f')})",
-            f"engine {duration(_float(last.get('engine_s')))}",
-            f"wall {duration(self.wall_s)}",
-            f"x{rate(last.get('sim_rate'))}",
-            f"in flight {number(last.get('in_flight'))}",
-            f"ETA {duration(self.eta_s)}",
-        ]
-        return ", ".join(parts)
+_BAR: Final = 20
+_CURVE: Final = 24
 
 
 class Display(Protocol):
@@ -174,14 +94,20 @@ class Lines:
 
 
 class Panel:
-    """A live panel with a line per run; the lines of ended runs stay above it."""
+    """A live panel with a bar and a line of measures per run; the lines of ended runs stay above it.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: A terminal.
+        num_runs: Runs of the launch.
+    """
+
+    def __init__(self, console: Console, num_runs: int) -> None:
         self._runs: Mapping[str, RunState] = {}
+        self._num_runs, self._num_ended = num_runs, 0
         self._console = console
         self._live = Live(
             console=console,
-            get_renderable=lambda: Group(*map(self._line, list(self._runs.values()))),
+            get_renderable=self.render,
             refresh_per_second=4,
             transient=True,
             redirect_stdout=False,
@@ -206,14 +132,41 @@ class Panel:
     def ended(self, state: RunState, verdict: VerdictRecord, row: Mapping[str, Any]) -> None:
         """Leave a line above the panel."""
         del row
+        self._num_ended += 1
         self._console.print(plain_text(_end_line(state, verdict)), soft_wrap=True)
 
-    def _line(self, state: RunState) -> Text:
-        width = 20
-        full = round(width * state.fraction)
-        text = plain_text(f"{state.name} ", "bold")
-        text.append("━" * full, "cyan").append("─" * (width - full), "dim")
-        return text.append_text(plain_text(f" {state.describe()}", "not bold"))
+    def render(self) -> RenderableType:
+        """The panel as it is now; as many runs as the screen has room for."""
+        width, states = self._console.width, list(self._runs.values())
+        room = max(1, (self._console.height - 2) // 2)
+        names = max((cell_len(state.name) for state in states[:room]), default=0)
+        lines = [line for state in states[:room] for line in _panel_lines(state, names, width)]
+        left = self._num_runs - self._num_ended - len(states)
+        told = f"{self._num_ended} of {self._num_runs} runs ended, {len(states)} running, {left} to come"
+        hidden = f"; {len(states) - room} not shown" if len(states) > room else ""
+        if self._num_runs > 1:
+            lines.append(plain_text(told + hidden, "dim"))
+        return Group(*lines)
+
+
+def _panel_lines(state: RunState, names: int, width: int) -> list[Text]:
+    """A bar with the estimate, and what has been reached; neither is wider than the screen."""
+    bar = max(4, min(_BAR, width - names - 32))
+    full = round(bar * state.fraction)
+    head = plain_text(state.name, "bold").append(" " * (names - cell_len(state.name) + 1))
+    head.append("━" * full, "cyan").append("─" * (bar - full), "dim")
+    is_training = state.phase == "train"
+    told = f" {100 * state.fraction:3.0f} %  ETA {state.eta}" if is_training else f" {state.preparation()}"
+    head.append_text(plain_text(told, "not bold"))
+    measures = plain_text("  ", "dim")
+    if is_training:
+        curve = sparkline(list(state.accuracies), max(4, min(_CURVE, width // 5)))
+        measures.append(curve, "cyan").append("  ".join(["", *state.measures()]), "not dim")
+    else:
+        measures.append(f"wall {duration(state.wall_s)}")
+    for line in (head, measures):
+        line.truncate(width, overflow="ellipsis")
+    return [head, measures]
 
 
 class Stream:
@@ -246,7 +199,3 @@ class Stream:
 def _end_line(state: RunState, verdict: VerdictRecord) -> str:
     reason = f": {verdict.reason}" if verdict.reason else ""
     return f"{state.name}: {verdict.verdict.value}{reason} ({duration(state.wall_s)})"
-
-
-def _float(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Request:
         flags: Values of flags, in order of precedence.
         modes: Modes to run, ``both`` being two; empty = as configured.
         seeds: Seeds to run; empty = as configured.
+        traces: Availability traces, for aggregator, trainers and notifications alike; empty = as configured. Under
+            several, each run is made once under each, as a variant.
         environ: Environment with ``FLUXCTL_SET_*``.
     """
 
@@ -43,6 +46,7 @@ class Request:
     flags: Sequence[Override] = ()
     modes: Sequence[Mode] = ()
     seeds: Sequence[int] = ()
+    traces: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def values(self) -> list[Override]:
@@ -101,17 +105,52 @@ def make_plan(request: Request) -> Plan:
         for variant in variants
         for name in _baselines(run_set, file, request.only)
     }
+    traces = _traces(request.traces, run_set)
     given = request.values()
     modes: Sequence[Mode | None] = request.modes or (None,)
     seeds: Sequence[int | None] = request.seeds or (None,)
     runs = []
     for seed in seeds:
-        for (variant, baseline), parts in layers.items():
+        for under, ((variant, baseline), parts) in itertools.product(traces, layers.items()):
             pair = secrets.token_hex(4) if len(modes) > 1 else None
             for mode in modes:
-                overrides = [*given, *_identity(run_set, baseline, mode, seed, variant)]
+                overrides = [*given, *under, *_identity(run_set, baseline, mode, seed, variant)]
                 runs.append(PlannedRun(_resolve(parts, overrides, baseline), pair))
     return Plan(run_set, tuple(runs))
+
+
+def _traces(names: Sequence[str], run_set: RunSet | None) -> list[list[Override]]:
+    """What each trace that was asked for means; one empty part if none was.
+
+    Raises:
+        ConfigError: If the run set varies the trace itself, or two traces cannot be told apart.
+    """
+    if not names:
+        return [[]]
+    where = f"--avail-trace {','.join(names)}"
+    if run_set is not None and any(map(_sets_trace, run_set.variants.values())):
+        variants = ", ".join(run_set.variants)
+        raise ConfigError(
+            f"run set '{run_set.name}' varies the trace itself: {variants}",
+            where=where,
+            hint="leave --avail-trace out, or choose a run set of one trace",
+        )
+    if len(names) == 1:
+        return [[from_flag("--avail-trace", "availability.trace", names[0])]]
+    if run_set is not None and run_set.variants:
+        raise ConfigError(f"run set '{run_set.name}' has variants of its own", where=where, hint="name one trace")
+    labels = [Path(name).stem for name in names]
+    if len(set(labels)) < len(labels):
+        raise ConfigError("two traces have the same name", where=where, hint="name each trace once")
+    return [
+        [from_flag("--avail-trace", "availability.trace", name), fixed("variant", label, "flag --avail-trace")]
+        for name, label in zip(names, labels, strict=True)
+    ]
+
+
+def _sets_trace(part: Node) -> bool:
+    section = part.child("availability")
+    return section is not None and section.child("trace") is not None
 
 
 def _resolve(layers: Sequence[Node], overrides: Sequence[Override], baseline: str | None) -> Resolved:

@@ -95,7 +95,7 @@ def check_determinism(
     plan = _twice(request)
     folder = runs_dir(runs_folder, os.environ)
     prepare_runs_dir(folder)
-    display = choose_display(talk, as_json=as_json, shows_progress=not no_progress)
+    display = choose_display(talk, len(plan.runs), as_json=as_json, shows_progress=not no_progress)
     outcome = execute(plan, folder, talk, display, jobs=jobs, stops_on_failure=True)
     code = outcome.exit_code()
     pairs = _compared(plan, outcome, folder, context)

@@ -33,6 +33,9 @@ MaxRuntime = Annotated[
     str | None, typer.Option(metavar="TIME", help="Engine time, for example 48h or 1d2h.", rich_help_panel=LIMITS)
 ]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No live progress.", rich_help_panel=OUTPUT)]
+Force = Annotated[
+    bool, typer.Option("--force", help="Start in spite of the gate, and record that.", rich_help_panel=OUTPUT)
+]
 CsvFile = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write the table there.", rich_help_panel=OUTPUT)
 ]

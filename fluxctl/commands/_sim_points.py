@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fluxctl.commands._request import PlannedRun, Request, make_plan
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate
+from fluxctl.commands._request import Plan, PlannedRun, Request, make_plan
 from fluxctl.config.load import validate_layer
 from fluxctl.config.override import Override, as_layer, from_grid
 from fluxctl.config.presets import load_run_set
 from fluxctl.config.problems import dotted
 from fluxctl.config.tree import Plain
 from fluxctl.errors import ConfigError, FluxError
+from fluxctl.gate.checks import Finding, Level, Told, examine
 
 MOST_RUNS: Final = 10_000
 _IDENTITY: Final = {"run_set": "--run-set", "baseline": "--only", "variant": "--run-set", "mode": "`fluxctl launch`"}
@@ -89,6 +91,44 @@ def make_points(request: Request, axes: Sequence[Sequence[Override]]) -> list[Po
     if all(point.planned is None for point in points):
         raise next(point.refusal for point in points if point.refusal is not None)
     return points
+
+
+def gated(points: Sequence[Point], request: Request, *, forces: bool) -> tuple[list[Point], list[Finding]]:
+    """Pass each point through the gate.
+
+    Args:
+        points: The sweep.
+        request: What it comes from.
+        forces: Whether to run what a check blocks.
+
+    Returns:
+        The points, with the gate's record; those that it blocks are refused, unless forced. And what else it found.
+
+    Raises:
+        GateBlockedError: If nothing is left to run.
+    """
+    runs = tuple(point.planned for point in points if point.planned is not None)
+    gate = pass_gate(Plan(None, runs), request)
+    looked = iter(gate.cases)  # runs of a sweep share labels, so each is checked by itself
+    passed: list[Point] = []
+    told: dict[Told, Finding] = {}
+    for point in points:
+        if point.planned is None:
+            passed.append(point)
+            continue
+        case = next(looked)
+        findings = examine([case])
+        blocks = [finding for finding in findings if finding.level is Level.BLOCK]
+        is_refused = bool(blocks) and not forces
+        told |= {finding.told: finding for finding in findings if not is_refused or finding.level is Level.WARN}
+        refusal = GateBlockedError(findings) if is_refused else None
+        record = Gate((case,), tuple(findings)).record(case, forced=forces)
+        passed.append(
+            replace(point, planned=None if is_refused else replace(point.planned, gate=record), refusal=refusal)
+        )
+    if all(point.planned is None for point in passed):
+        raise next(point.refusal for point in passed if isinstance(point.refusal, GateBlockedError))
+    return passed, list(told.values())
 
 
 def sweep_id(points: Sequence[Point]) -> str:

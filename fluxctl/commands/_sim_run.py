@@ -13,14 +13,17 @@ from typing import IO
 import typer
 
 from fluxctl.commands._execute import Outcome, choose_display, error_of, row_of
+from fluxctl.commands._gate_view import guarded
 from fluxctl.commands._options import ConfigFile, JsonFlag, Only, RunsDir, RunSetName, Sets
-from fluxctl.commands._progress import Display, RunState
+from fluxctl.commands._progress import Display
 from fluxctl.commands._render import print_results
 from fluxctl.commands._request import PlannedRun, make_plan
+from fluxctl.commands._run_state import RunState
 from fluxctl.commands._sim_options import (
     Clients,
     Concurrency,
     Data,
+    Force,
     Goal,
     MaxBins,
     MaxRuntime,
@@ -34,7 +37,7 @@ from fluxctl.commands._sim_options import (
 )
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import ExitCode
-from fluxctl.runs.files import JsonLines
+from fluxctl.runs.files import JsonLines, write_json
 from fluxctl.runs.layout import RunFolder, create_run, prepare_runs_dir, runs_dir
 from fluxctl.runs.provenance import invocation, provenance
 from fluxctl.runs.supervise import Interrupts, wall_ceiling_s
@@ -55,6 +58,7 @@ def run(
     aggregation_goal: Goal = None,
     max_bins: MaxBins = None,
     max_runtime: MaxRuntime = None,
+    force: Force = False,
     no_progress: NoProgress = False,
     runs_folder: RunsDir = None,
     as_json: JsonFlag = False,
@@ -72,10 +76,13 @@ def run(
         max_bins=max_bins,
         max_runtime=max_runtime,
     )
-    planned = only_run(make_plan(sim_request(run_set, only, file, sets, flags)))
+    request = sim_request(run_set, only, file, sets, flags)
+    plan = make_plan(request)
+    only_run(plan)
+    planned = only_run(guarded(plan, request, talk, forces=force, as_json=as_json))
     folder = runs_dir(runs_folder, os.environ)
     prepare_runs_dir(folder)
-    display = choose_display(talk, as_json=as_json, shows_progress=not no_progress)
+    display = choose_display(talk, 1, as_json=as_json, shows_progress=not no_progress)
     outcome = _run_here(planned, folder, display)
     _show(outcome, folder, talk, as_json=as_json)
     raise typer.Exit(outcome.exit_code())
@@ -85,6 +92,8 @@ def _run_here(planned: PlannedRun, folder: Path, display: Display) -> Outcome:
     from fluxctl.engine.session import run_folder
 
     here = create_run(folder, planned.resolved, invocation=invocation(sys.argv, os.environ), provenance=provenance())
+    if planned.gate is not None:
+        write_json(here.gate, planned.gate)
     follower = _Follower(here, RunState(here.id, planned, wall_ceiling_s(planned.config)), display, sys.stderr)
     display.open()
     display.started(follower.state)
@@ -116,11 +125,9 @@ class _Follower:
 
     def tick(self) -> None:
         """Look for news."""
-        latest = [line for line in self._lines.new() if line.get("event") == "progress"][-1:]
-        for line in latest:
-            last = self.state.last
-            is_milestone = (line.get("phase"), line.get("what")) != (last.get("phase"), last.get("what"))
-            self.state.last = line
+        progress = [line for line in self._lines.new() if line.get("event") == "progress"]
+        is_milestone = any([self.state.hear(line) for line in progress])  # a list: each of them is heard
+        if progress:
             with contextlib.redirect_stderr(self._stderr):
                 self._display.turn({self.state.run_id: self.state}, self.state, is_milestone=is_milestone)
 

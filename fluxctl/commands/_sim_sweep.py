@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fluxctl.commands._bands import band
 from fluxctl.commands._execute import Outcome, choose_display, execute
+from fluxctl.commands._gate_view import print_findings
 from fluxctl.commands._options import OUTPUT, ConfigFile, JsonFlag, Only, RunsDir, RunSetName, Sets, seed_list
 from fluxctl.commands._render import Column, duration, number, print_grid
 from fluxctl.commands._request import Plan
@@ -22,6 +23,7 @@ from fluxctl.commands._sim_options import (
     Concurrency,
     CsvFile,
     Data,
+    Force,
     Goal,
     MaxBins,
     MaxRuntime,
@@ -34,7 +36,7 @@ from fluxctl.commands._sim_options import (
     sim_request,
     writable,
 )
-from fluxctl.commands._sim_points import Point, make_points, read_grid, sweep_id
+from fluxctl.commands._sim_points import Point, gated, make_points, read_grid, sweep_id
 from fluxctl.commands._talk import Talk, print_json
 from fluxctl.errors import ConfigError, ExitCode
 from fluxctl.runs.index import SUMMARY_FIELDS, RunInfo, list_runs
@@ -68,6 +70,7 @@ def sweep(
     max_runtime: MaxRuntime = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the points.", rich_help_panel=OUTPUT)] = False,
+    force: Force = False,
     csv: CsvFile = None,
     folder: Annotated[
         Path | None,
@@ -93,8 +96,11 @@ def sweep(
         max_runtime=max_runtime,
     )
     request = sim_request(run_set, only, file, sets, flags, seed_list(seeds) if seeds is not None else ())
-    points = make_points(request, read_grid(grid or ()))
-    home = folder or runs_dir(runs_folder, os.environ) / f"sweep-{sweep_id(points)}"
+    wanted = make_points(request, read_grid(grid or ()))
+    home = folder or runs_dir(runs_folder, os.environ) / f"sweep-{sweep_id(wanted)}"
+    points, findings = gated(wanted, request, forces=force)
+    if findings and not as_json and talk.verbosity >= 0:
+        print_findings(talk.err(), findings, set())
     known = _ended_runs(home)
     pending = _pending(points, known)
     if dry_run:
@@ -152,7 +158,7 @@ def _run(
         if point.refusal is not None:
             talk.say(f"refused: {point.label} {point.text}")
             talk.error(point.refusal)
-    display = choose_display(talk, as_json=as_json, shows_progress=shows_progress)
+    display = choose_display(talk, len(pending.runs), as_json=as_json, shows_progress=shows_progress)
     return execute(pending, home, talk, display, jobs=jobs, stops_on_refusal=False)
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from fluxctl.commands._bands import group_by_seed, print_bands
 from fluxctl.commands._execute import Outcome, choose_display, execute
-from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate, print_gate
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate
+from fluxctl.commands._gate_view import print_gate
+from fluxctl.commands._launch_flags import ModeChoice, Switch, flags_of, modes_of, partition_flags, told_seconds
+from fluxctl.commands._launch_view import plan_json, show_dry_run, show_outcome, title
 from fluxctl.commands._options import (
     CONDITION,
     LIMITS,
     OUTPUT,
+    RUNNING,
     ConfigFile,
     JsonFlag,
     Only,
@@ -30,15 +34,15 @@ from fluxctl.commands._options import (
     seed_list,
     stall_flags,
 )
-from fluxctl.commands._render import print_results
 from fluxctl.commands._request import Plan, Request, make_plan
+from fluxctl.commands._slate import clean_slate
+from fluxctl.commands._starter import record_blocked
 from fluxctl.commands._talk import Talk, print_json
-from fluxctl.config.durations import show_duration
-from fluxctl.config.override import Override, from_flag
-from fluxctl.config.tree import Plain
+from fluxctl.commands._then import Launched, follow_up, launched_runs, read_follow_ups
 from fluxctl.errors import ConfigError, ExitCode
+from fluxctl.runs.devices import read_devices
 from fluxctl.runs.layout import prepare_runs_dir, runs_dir
-from fluxctl.types import JSON, Mode
+from fluxctl.runs.process import HANG_AFTER_S
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
@@ -51,26 +55,20 @@ fluxctl launch --run-set main --yes
 
 fluxctl launch --run-set smoke --mode both --only fluxtune --yes
 
-fluxctl launch --run-set head --seeds 0..4 --set server.lr=0.02 --yes"""
+fluxctl launch --run-set head --seeds 0..4 --set server.lr=0.02 --yes
 
+fluxctl launch --run-set smoke --mode both --then parity,sanity --yes
 
-class ModeChoice(StrEnum):
-    """Which clocks to run on."""
-
-    REAL = "real"
-    SIM = "sim"
-    BOTH = "both"
-
-
-class Switch(StrEnum):
-    """On or off."""
-
-    ON = "on"
-    OFF = "off"
+fluxctl launch --run-set head --avail-trace syn_20,syn_50 --jobs 2 --yes"""
 
 
 def _option(help_text: str, panel: str, metavar: str | None = None) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(help=help_text, rich_help_panel=panel, metavar=metavar)
+    return option
+
+
+def _running(help_text: str, metavar: str | None = None, min: int | None = None) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(help=help_text, rich_help_panel=RUNNING, metavar=metavar, min=min)
     return option
 
 
@@ -88,6 +86,10 @@ def launch(
     data: Annotated[str | None, _option("wordnet-gloss or synthetic.", CONDITION)] = None,
     partition: Annotated[str | None, _option("uniform, dirichlet, or dirichlet:ALPHA.", CONDITION)] = None,
     clients: Annotated[int | None, _option("Clients N.", CONDITION)] = None,
+    avail_trace: Annotated[
+        str | None,
+        _option("Availability traces, names or files; each baseline runs under each.", CONDITION, "A,B"),
+    ] = None,
     min_clients: Annotated[int | None, _option("Trainers that must have registered.", CONDITION)] = None,
     concurrency: Annotated[int | None, _option("Most clients in flight, C.", CONDITION)] = None,
     aggregation_goal: Annotated[int | None, _option("Updates per cycle, K.", CONDITION)] = None,
@@ -111,9 +113,13 @@ def launch(
     force: Annotated[bool, typer.Option("--force", help="Start in spite of the gate.", rich_help_panel=OUTPUT)] = False,
     show_all: Annotated[bool, typer.Option("--show-all", help="Show every value.", rich_help_panel=OUTPUT)] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", rich_help_panel=OUTPUT)] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.", rich_help_panel=OUTPUT)] = 1,
-    stop_on_fail: Annotated[bool, typer.Option("--stop-on-fail", help="Start no more after a broken run.")] = False,
-    require_converged: Annotated[bool, typer.Option("--require-converged", help="Exit 1 unless all did.")] = False,
+    jobs: Annotated[int, _running("Sims at a time; a real run is always alone.", min=1)] = 1,
+    devices: Annotated[str | None, _running("Accelerators to place trainers on, or cpu.", "N")] = None,
+    clean: Annotated[bool, _running("End engines that an earlier launch left behind.")] = False,
+    stop_on_fail: Annotated[bool, _running("Start nothing more after a broken run.")] = False,
+    require_converged: Annotated[bool, _running("Exit 1 unless all converged.")] = False,
+    hang_after: Annotated[str | None, _running("End a run without a sign of life; 10m by default.", "TIME")] = None,
+    then: Annotated[str | None, _running("Afterwards: parity, sanity, plot.", "A,B")] = None,
     no_progress: Annotated[
         bool, typer.Option("--no-progress", help="No live progress.", rich_help_panel=OUTPUT)
     ] = False,
@@ -124,7 +130,7 @@ def launch(
     talk: Talk = ctx.obj
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds exclude each other", where=f"--seed {seed} --seeds {seeds}")
-    flags = _flags(
+    flags = flags_of(
         {
             "--seed": ("seed", seed),
             "--model": ("model.name", model),
@@ -142,12 +148,12 @@ def launch(
             "--target-acc": ("limits.target_accuracy", target_acc),
             "--converge-window": ("limits.converge_window", converge_window),
             "--max-bins": ("limits.max_bins", max_bins),
-            "--max-runtime": ("limits.max_runtime_s", _seconds(max_runtime, "--max-runtime", talk)),
+            "--max-runtime": ("limits.max_runtime_s", told_seconds(max_runtime, "--max-runtime", talk)),
             **stall_flags(stall_window, stall_window_s, stall_window_h),
             "--stall-on": ("limits.stall_on", None if stall_on is None else stall_on.value),
             "--stall-min-delta": ("limits.stall_min_delta", stall_min_delta),
             "--loss-min-rel-delta": ("limits.loss_min_rel_delta", loss_min_rel_delta),
-            **_partition(partition),
+            **partition_flags(partition),
         }
     )
     request = Request(
@@ -156,98 +162,87 @@ def launch(
         file=file,
         sets=sets or (),
         flags=flags,
-        modes=_modes(mode),
+        modes=modes_of(mode),
         seeds=seed_list(seeds) if seeds is not None else (),
+        traces=names([avail_trace]) if avail_trace is not None else (),
         environ=os.environ,
     )
+    wishes = _Wishes(
+        num_devices=None if devices is None else read_devices(devices),
+        follow_ups=read_follow_ups(then),
+        hang_after_s=HANG_AFTER_S if hang_after is None else seconds(hang_after, "--hang-after"),
+        jobs=jobs,
+        forces=force,
+        cleans=clean,
+        stops_on_failure=stop_on_fail,
+        requires_convergence=require_converged,
+        shows_all=show_all,
+        shows_progress=not no_progress,
+        as_json=as_json,
+    )
     plan = make_plan(request)
-    gate = pass_gate(plan, request)
+    gate = pass_gate(plan, request, num_devices=wishes.num_devices)
     if dry_run:
-        raise typer.Exit(_show_dry_run(plan, gate, talk, as_json=as_json, shows_all=show_all))
+        raise typer.Exit(show_dry_run(plan, gate, talk, as_json=as_json, shows_all=show_all))
     folder = runs_dir(runs_folder, os.environ)
-    if as_json:
-        print_json({"event": "plan", "runs": _plan_json(plan), "gate": gate.to_json()})
-    elif talk.verbosity >= 0 or gate.is_blocked:
-        print_gate(talk.err(), gate, title=_title(plan), shows_all=show_all)
-    if gate.is_blocked and not force:
-        raise GateBlockedError(gate.findings)
-    plan = gate.recorded(plan, forced=force)
+    _enforce(plan, gate, folder, talk, wishes)
     _confirm(len(plan.runs), yes=yes, as_json=as_json)
     prepare_runs_dir(folder)
-    display = choose_display(talk, as_json=as_json, shows_progress=not no_progress)
-    outcome = execute(plan, folder, talk, display, jobs=jobs, stops_on_failure=stop_on_fail)
+    clean_slate(folder, talk, cleans=clean)
+    outcome = _run(gate.recorded(plan, forced=force), folder, talk, wishes)
     code = outcome.exit_code(requires_convergence=require_converged)
-    _show_outcome(outcome, folder, talk, code, as_json=as_json)
+    show_outcome(outcome, folder, talk, code, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _flags(given: dict[str, tuple[str, Plain]]) -> list[Override]:
-    return [from_flag(flag, path, value) for flag, (path, value) in given.items() if value is not None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wishes:
+    """How the runs shall be run; what they are is the request's business."""
+
+    num_devices: int | None
+    follow_ups: list[str]
+    hang_after_s: float
+    jobs: int
+    forces: bool
+    cleans: bool
+    stops_on_failure: bool
+    requires_convergence: bool
+    shows_all: bool
+    shows_progress: bool
+    as_json: bool
 
 
-def _partition(text: str | None) -> dict[str, tuple[str, Plain]]:
-    if text is None:
-        return {}
-    method, colon, alpha = text.partition(":")
-    parts: dict[str, tuple[str, Plain]] = {"--partition": ("partition.method", method)}
-    if colon:
-        try:
-            parts["--partition alpha"] = ("partition.alpha", float(alpha))
-        except ValueError:
-            hint = "for example --partition dirichlet:0.1"
-            raise ConfigError(f"'{alpha}' is not a number", where=f"--partition {text}", hint=hint) from None
-    return parts
+def _enforce(plan: Plan, gate: Gate, folder: Path, talk: Talk, wishes: _Wishes) -> None:
+    """Show the gate, and refuse what it blocks."""
+    if wishes.as_json:
+        print_json({"event": "plan", "runs": plan_json(plan), "gate": gate.to_json()})
+    elif talk.verbosity >= 0 or gate.is_blocked:
+        print_gate(talk.err(), gate, title=title(plan), shows_all=wishes.shows_all)
+    if gate.is_blocked and not wishes.forces:
+        with contextlib.suppress(ConfigError, OSError):  # the block is what matters
+            record_blocked(plan, gate, folder)
+        raise GateBlockedError(gate.findings)
 
 
-def _modes(mode: ModeChoice | None) -> tuple[Mode, ...]:
-    if mode is None:
-        return ()
-    return (Mode.SIM, Mode.REAL) if mode is ModeChoice.BOTH else (Mode(mode.value),)
-
-
-def _plan_json(plan: Plan) -> list[dict[str, JSON]]:
-    rows: list[dict[str, JSON]] = []
-    for run in plan.runs:
-        prints = run.prints
-        rows.append(
-            {
-                "baseline": run.config.baseline,
-                "mode": run.config.mode.value,
-                "seed": run.config.seed,
-                "pair": run.pair,
-                "fingerprints": {"condition": prints.condition, "run": prints.run, "seedless": prints.seedless},
-                "config": run.config.model_dump(mode="json"),
-                "origins": dict(run.resolved.origins()),
-            }
-        )
-    return rows
-
-
-def _show_dry_run(plan: Plan, gate: Gate, talk: Talk, *, as_json: bool, shows_all: bool) -> int:
-    error = GateBlockedError(gate.findings) if gate.is_blocked else None
-    code = ExitCode.OK if error is None else error.exit_code
-    if as_json:
-        data: dict[str, JSON] = {"runs": _plan_json(plan), "gate": gate.to_json()}
-        talk.envelope("launch", "ok" if error is None else "error", data, error)
-        return int(code)
-    print_gate(talk.out(), gate, title=_title(plan), shows_all=shows_all)
-    talk.say("nothing was started (--dry-run); `fluxctl config show` with the same options prints every value")
-    return int(code)
-
-
-def _title(plan: Plan) -> str:
-    if plan.run_set is None:
-        return "a run of its own" if len(plan.runs) == 1 else f"{len(plan.runs)} runs"
-    return f"{plan.run_set.name}: {plan.run_set.description}"
-
-
-def _seconds(text: str | None, flag: str, talk: Talk) -> float | None:
-    """Read a duration and say what was understood."""
-    if text is None:
-        return None
-    value = seconds(text, flag)
-    talk.say(f"{flag} {text} is {show_duration(value)} of engine time", verbosity=0)
-    return value
+def _run(plan: Plan, folder: Path, talk: Talk, wishes: _Wishes) -> Outcome:
+    """Run the plan, and do what shall be done afterwards."""
+    outcome = execute(
+        plan,
+        folder,
+        talk,
+        choose_display(talk, len(plan.runs), as_json=wishes.as_json, shows_progress=wishes.shows_progress),
+        jobs=wishes.jobs,
+        stops_on_failure=wishes.stops_on_failure,
+        hang_after_s=wishes.hang_after_s,
+        num_devices=wishes.num_devices,
+    )
+    has_broken = outcome.num_not_started > 0 or outcome.exit_code() not in (ExitCode.OK, ExitCode.ANSWER_IS_NO)
+    if not wishes.follow_ups or outcome.interrupts.count or (wishes.stops_on_failure and has_broken):
+        return outcome
+    runs = launched_runs(outcome.rows, [verdict.launch_code for verdict in outcome.verdicts])
+    launched = Launched(runs, folder, talk, wishes.as_json)
+    codes = follow_up(wishes.follow_ups, launched, stops_on_failure=wishes.stops_on_failure)
+    return replace(outcome, follow_up_codes=codes)
 
 
 def _confirm(num_runs: int, *, yes: bool, as_json: bool) -> None:
@@ -257,22 +252,3 @@ def _confirm(num_runs: int, *, yes: bool, as_json: bool) -> None:
         raise ConfigError("nobody is there to confirm the launch", hint="add --yes, or --dry-run to look only")
     runs = "1 run" if num_runs == 1 else f"{num_runs} runs"
     typer.confirm(f"Start {runs}?", abort=True, err=True)
-
-
-def _show_outcome(outcome: Outcome, folder: Path, talk: Talk, code: int, *, as_json: bool) -> None:
-    groups = group_by_seed(outcome.rows)
-    has_bands = any(group.num_runs > 1 for group in groups)
-    if as_json:
-        status = {int(ExitCode.OK): "ok", int(ExitCode.ANSWER_IS_NO): "no"}.get(code, "error")
-        data: dict[str, JSON] = {"runs": outcome.rows, "num_not_started": outcome.num_not_started}
-        if has_bands:
-            data["bands"] = [group.to_json() for group in groups]
-        talk.envelope("launch", status, data, outcome.error())
-        return
-    if outcome.rows:
-        print_results(talk.out(), outcome.rows)
-    if has_bands:
-        print_bands(talk.out(), groups)
-    if outcome.num_not_started:
-        talk.say(f"{outcome.num_not_started} runs were not started")
-    talk.say(f"runs are in {folder}; look at one with `fluxctl runs show latest`")

@@ -16,7 +16,7 @@ from fluxctl.commands._options import OUTPUT, JsonFlag, RunsDir
 from fluxctl.commands._plot_runs import Pick, parse_pins, pick_runs
 from fluxctl.commands._plot_view import print_comparison
 from fluxctl.commands._talk import Talk, plain_text
-from fluxctl.errors import ConfigError, NothingToDoError
+from fluxctl.errors import AssetError, ConfigError, NothingToDoError
 from fluxctl.plots.catalogue import EXPERIMENTS, draw
 from fluxctl.plots.conditions import mixed_warning, refuse_mixed
 from fluxctl.plots.cut import Cut
@@ -113,7 +113,12 @@ def plot(
     request: dict[str, JSON] = {"argv": list(sys.argv), "what": what.value}
     written = write_figures(figures, groups, options, target, formats=images, request=request)
     result = _Result(target, written, groups, options)
-    write_images(images_of(written))
+    try:
+        write_images(images_of(written))
+    except AssetError as error:  # the pages are there all the same
+        error.where = error.where or str(target)
+        error.hint = f"{error.hint}; pages and tables are complete in {target}"
+        raise
     result.tell(talk, as_json=as_json, is_comparison=what is What.ALL)
 
 

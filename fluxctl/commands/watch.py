@@ -21,10 +21,14 @@ from fluxctl.config.source import read_text
 from fluxctl.config.tree import Plain
 from fluxctl.errors import ExitCode
 from fluxctl.policies import REGISTRIES
-from fluxctl.runs.files import write_text
+from fluxctl.policies.stopping import StopDecision
+from fluxctl.runs.files import write_json
 from fluxctl.runs.index import RunInfo, find_run, read_info
 from fluxctl.runs.layout import runs_dir
+from fluxctl.runs.outcomes import convergence, stagnation
 from fluxctl.runs.records import VerdictRecord
+from fluxctl.runs.wishes import StopWish
+from fluxctl.telemetry.evaluations import evaluations
 from fluxctl.types import JSON, Verdict
 from fluxctl.watch.loop import EventTail, Guard, conditions_of
 
@@ -217,11 +221,25 @@ class Watcher:
             return
         told = f"{decision.verdict.value}: {decision.reason}"
         self.talk.say(f"STOPPING {self.info.record.id}: {told}", verbosity=-1)
-        write_text(self.info.folder.stop, f"stopped by fluxctl watch: {told}\n")
+        StopWish(f"{decision.reason} (stopped by fluxctl watch)", decision.verdict).write(self.info.folder)
         self.has_stopped = True
         self._await_end(_STOP_WAIT_S)
+        self._write_outcome(decision)
         if self.info.verdict is None:
             self.talk.say(f"the run has not ended {_STOP_WAIT_S:g} s after it was asked to", verbosity=-1)
+
+    def _write_outcome(self, decision: StopDecision) -> None:
+        """Leave ``stall.json`` or ``converge.json``, as the engine does for the rules that it has itself."""
+        folder, recorded = self.info.folder, self.info.verdict
+        if recorded is None or recorded.verdict is not decision.verdict:
+            return  # the run went its own way in the meantime
+        if decision.rule == "target":
+            wall_s = recorded.summary.get("wall_s")
+            points = [point for point in evaluations(folder.events) if point.engine_s <= self.guard.engine_s]
+            told = convergence(self.guard.state, points, wall_s if isinstance(wall_s, float) else None)
+            write_json(folder.converge, told)
+        elif decision.rule == "stall":
+            write_json(folder.stall, stagnation(self.guard.state, self.guard.engine_s))
 
     def _await_end(self, limit_s: float) -> None:
         deadline_s = wall.monotonic_s() + limit_s

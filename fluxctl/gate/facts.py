@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from fluxctl.config.fingerprint import Fingerprints
 from fluxctl.config.model import Config
+from fluxctl.runs.devices import place
+from fluxctl.types import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,46 @@ class WorldFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CourseFacts:
+    """A run under its trace, walked through without training.
+
+    Attributes:
+        verdict: How it would end for want of clients, bins or time.
+        reason: Why.
+        engine_s: When.
+        num_cycles: Cycles that close until then; an estimate for a long run.
+        reachable_mean: Clients that can be reached, on average over the time.
+        share_below_goal: Share of the time with fewer than the goal.
+        largest_goal: If no cycle closes: the largest goal with which one does; 0 if none.
+    """
+
+    verdict: Verdict
+    reason: str
+    engine_s: float
+    num_cycles: float
+    reachable_mean: float
+    share_below_goal: float
+    largest_goal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """Accelerators, if any were asked for.
+
+    Attributes:
+        num_asked: How many; 0 = the CPU.
+        visible: Names of those that this host lets us use.
+    """
+
+    num_asked: int
+    visible: tuple[str, ...]
+
+    def trainers(self, num_trainers: int) -> tuple[int, ...]:
+        """Trainers on each of the devices that were asked for."""
+        return place(num_trainers, self.visible[: self.num_asked]).trainers
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """The language model of a run.
 
@@ -98,6 +140,9 @@ class Case:
         data: The partition; None if the data could not be looked at.
         world: The clients; None if there are too many to look at, or their trace cannot be read.
         troubles: Why facts are missing.
+        short_trace: That a recorded trace ends before the run may; None if it does not.
+        course: The run under its trace; None if clients are always there, or it was not walked through.
+        devices: Accelerators; None if none were asked for.
     """
 
     config: Config
@@ -109,6 +154,9 @@ class Case:
     data: DataFacts | None = None
     world: WorldFacts | None = None
     troubles: tuple[Trouble, ...] = ()
+    short_trace: Trouble | None = None
+    course: CourseFacts | None = None
+    devices: DeviceFacts | None = None
 
     def is_default(self, paths: tuple[str, ...]) -> bool:
         """Whether nobody has set any of the values."""

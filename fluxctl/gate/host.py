@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, TypeVar
 
 import numpy as np
@@ -20,11 +21,24 @@ from fluxctl.config.model import Config
 from fluxctl.config.saved import render
 from fluxctl.config.source import Text
 from fluxctl.data import cache_folder, find_model, load_corpus, partition
+from fluxctl.data.trace_presets import load_trace_spec
+from fluxctl.data.traces import read_trace, require_length
 from fluxctl.data.worlds import build_world
-from fluxctl.errors import AssetError, FluxError, InvariantError
-from fluxctl.gate.facts import Case, DataFacts, ModelFacts, Trouble, WorldFacts, measured_alpha, task_passes
+from fluxctl.errors import AssetError, ConfigError, FluxError, InvariantError
+from fluxctl.gate.facts import (
+    Case,
+    CourseFacts,
+    DataFacts,
+    DeviceFacts,
+    ModelFacts,
+    Trouble,
+    WorldFacts,
+    measured_alpha,
+    task_passes,
+)
 from fluxctl.policies import REGISTRIES
 from fluxctl.types import NEVER, NS_PER_S, ns_from_s
+from fluxctl.world.availability import Exhaustion
 from fluxctl.world.availability.states import is_eligible
 
 F = TypeVar("F")
@@ -35,6 +49,7 @@ _FULL_SOURCES: Final = ("synthetic", "wordnet-gloss")
 # What the partition and the clients' world depend on; baselines of a run set mostly share it.
 _DATA: Final = {"seed", "data", "partition", "clients"}
 _WORLD: Final = {"seed", "data", "clients", "availability", "delays", "links", "step", "limits", "engine"}
+_COURSE: Final = {*_WORLD, "model", "selection", "gate", "aggregation", "messages"}
 _TINY: Final = ModelFacts("bert", num_blocks=2, max_positions=512)
 
 
@@ -51,11 +66,18 @@ def read_back(resolved: Resolved) -> Config:
     return config
 
 
-def look_at(runs: Sequence[tuple[Resolved, frozenset[str]]]) -> list[Case]:
+def look_at(
+    runs: Sequence[tuple[Resolved, frozenset[str]]],
+    *,
+    walk: Callable[[Config], CourseFacts] | None = None,
+    devices: DeviceFacts | None = None,
+) -> list[Case]:
     """Find out everything about runs that the gate checks; what runs have in common is found out once.
 
     Args:
         runs: What each run is asked to do, and the paths of its values that were set for this launch.
+        walk: Walks through a run without training; only asked where clients come and go, and a cycle may close.
+        devices: Accelerators, if any were asked for.
     """
     memo: dict[tuple[str, str], object] = {}
 
@@ -71,6 +93,9 @@ def look_at(runs: Sequence[tuple[Resolved, frozenset[str]]]) -> list[Case]:
         model = once("model", {"model"}, config, _model)
         data = once("data", _DATA, config, _data)
         world = once("world", _WORLD, config, _world)
+        course = None
+        if walk is not None and isinstance(world, WorldFacts) and _needs_walk(config, world):
+            course = once("course", _COURSE, config, walk)
         cases.append(
             Case(
                 config=config,
@@ -82,9 +107,34 @@ def look_at(runs: Sequence[tuple[Resolved, frozenset[str]]]) -> list[Case]:
                 data=None if isinstance(data, Trouble) else data,
                 world=None if isinstance(world, Trouble) else world,
                 troubles=tuple(item for item in (model, data, world) if isinstance(item, Trouble)),
+                short_trace=once("length", _WORLD, config, _short_trace),
+                course=course,
+                devices=devices,
             )
         )
     return cases
+
+
+def _needs_walk(config: Config, world: WorldFacts) -> bool:
+    """Whether the trace may matter, and is not ruled out already."""
+    earliest_s = float(world.first_delivery_s[config.aggregation.goal - 1])
+    return not world.is_always and earliest_s <= config.runtime_budget_s()
+
+
+def _short_trace(config: Config) -> Trouble | None:
+    """That a recorded trace ends for good before the run may; what else is wrong with it is told elsewhere."""
+    try:
+        spec = load_trace_spec(config.availability.trace)
+        if spec.path is None or spec.exhaustion is not Exhaustion.STOP:
+            return None
+        timelines = read_trace(Path(spec.path), exhaustion=spec.exhaustion, horizon_s=spec.horizon_s)
+    except FluxError:
+        return None
+    try:
+        require_length(timelines, ns_from_s(config.runtime_budget_s()), config.availability.trace)
+    except ConfigError as error:
+        return _trouble("availability.trace", error)
+    return None
 
 
 def num_cores() -> int:

@@ -36,6 +36,11 @@ class RunInfo:
         """``created``, ``running`` or ``ended``."""
         return "ended" if self.verdict is not None else self.record.status
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the gate kept the run from starting, so that there is nothing but a record of that."""
+        return self.verdict is not None and self.verdict.verdict is Verdict.BLOCKED
+
     def fields(self) -> dict[str, JSON]:
         """What can be listed, filtered and sorted."""
         record, verdict = self.record, self.verdict
@@ -97,6 +102,7 @@ def find_run(word: str, folder: Path) -> RunInfo:
 
     Args:
         word: ``latest``, ``latest~1``, an id or the beginning of one, a path, or ``baseline:mode`` (its newest run).
+            A run that the gate has blocked is only found by its id.
         folder: Where runs live.
 
     Raises:
@@ -109,13 +115,14 @@ def find_run(word: str, folder: Path) -> RunInfo:
     infos = list_runs(folder)
     if not infos:
         raise NothingToDoError("there are no runs", where=str(folder), hint="start one with `fluxctl launch`")
+    started = [info for info in infos if not info.is_blocked] or infos
     if match := _LATEST.fullmatch(word):
         back = int(match[1] or 0)
-        if back >= len(infos):
-            raise UnknownNameError(f"there is no run '{word}': only {len(infos)} runs", where=str(folder))
-        return infos[-1 - back]
+        if back >= len(started):
+            raise UnknownNameError(f"there is no run '{word}': only {len(started)} runs", where=str(folder))
+        return started[-1 - back]
     if ":" in word:
-        return _newest_of(word, infos, folder)
+        return _newest_of(word, started, folder)
     fits = [info for info in infos if info.record.id.startswith(word)] if word else []
     exact = [info for info in fits if info.record.id == word]
     if len(exact or fits) == 1:

@@ -80,13 +80,18 @@ class RunFolder:
         return self.path / "stall.json"
 
     @property
+    def placement(self) -> Path:
+        """``placement.json``: which device each trainer was given; only of a launch that asked for devices."""
+        return self.path / "placement.json"
+
+    @property
     def log(self) -> Path:
         """``run.log``: what the engine's process printed."""
         return self.path / "run.log"
 
     @property
     def stop(self) -> Path:
-        """``stop``: its text asks the run to end and says why."""
+        """``stop``: its text asks the run to end and says why; see :mod:`fluxctl.runs.wishes`."""
         return self.path / "stop"
 
     def read_run(self) -> RunRecord | None:
@@ -157,6 +162,7 @@ def create_run(
     group: str | None = None,
     invocation: Mapping[str, JSON] | None = None,
     provenance: Mapping[str, JSON] | None = None,
+    starts: bool = True,
 ) -> RunFolder:
     """Make the directory of a new run with everything that is known before it starts.
 
@@ -167,6 +173,7 @@ def create_run(
         group: Id that all runs of one launch share.
         invocation: How the program was called.
         provenance: On what it ran.
+        starts: Whether the run is about to start; one that does not is no ``latest``.
 
     Raises:
         ConfigError: If the folder cannot be written.
@@ -179,6 +186,7 @@ def create_run(
     write_text(run.config, render(resolved))
     write_json(run.path / "invocation.json", dict(invocation or {}))
     write_json(run.path / "provenance.json", dict(provenance or {}))
+    here = ProcessMark.of()
     record = RunRecord(
         id=run.id,
         run_set=config.run_set,
@@ -190,10 +198,12 @@ def create_run(
         pair=pair,
         group=group,
         fingerprints={"condition": prints.condition, "run": prints.run, "seedless": prints.seedless},
-        process=ProcessMark.of(),
+        process=here,
+        supervisor=here,
     )
     write_json(run.run, record.to_json())  # last: a directory without it is no run
-    _point_latest(folder, run.id)
+    if starts:
+        point_latest(folder, run.id)
     return run
 
 
@@ -233,7 +243,8 @@ def _word(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._")[:40] or "run"
 
 
-def _point_latest(folder: Path, run_id: str) -> None:
+def point_latest(folder: Path, run_id: str) -> None:
+    """Let the link ``latest`` name a run; a folder in which that cannot be done is left as it is."""
     scratch = folder / f".{LATEST}-{secrets.token_hex(4)}"
     try:
         scratch.symlink_to(run_id, target_is_directory=True)

@@ -11,13 +11,13 @@ from fluxctl.types import JSON
 SCHEMA_VERSION = 1
 
 
-def convergence(state: StopState, points: Sequence[EvalPoint], wall_s: float) -> dict[str, JSON]:
+def convergence(state: StopState, points: Sequence[EvalPoint], wall_s: float | None) -> dict[str, JSON]:
     """What ``converge.json`` says of a run that CONVERGED.
 
     Args:
         state: The stop rules at the end.
         points: All evaluations, in order.
-        wall_s: Wall seconds from the first dispatch to the trigger bin's commit.
+        wall_s: Wall seconds from the first dispatch to the trigger bin's commit; None if nobody measured them.
     """
     limits = state.conditions.limits
     held = [point for point in points if point.bins > 0][-limits.converge_window :]

@@ -61,9 +61,14 @@ class ProcessMark:
             started = 0.0  # gone already
         return cls(socket.gethostname(), number, started)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a process of this machine."""
+        return self.host == socket.gethostname()
+
     def is_gone(self) -> bool:
         """Whether the process is known to have ended; False for a process on another machine."""
-        if self.host != socket.gethostname():
+        if not self.is_here:
             return False
         try:
             process = psutil.Process(self.pid)
@@ -84,6 +89,7 @@ class RunRecord:
         group: Shared by all runs of one launch.
         status: ``created``, ``running`` or ``ended``.
         process: The process that answers for the run: the launcher until the engine has started.
+        supervisor: The process that made the run and looks after it; None in records of older versions.
     """
 
     id: str
@@ -98,6 +104,7 @@ class RunRecord:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     status: str = "created"
     process: ProcessMark | None = None
+    supervisor: ProcessMark | None = None
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, JSON]:
@@ -112,11 +119,10 @@ class RunRecord:
             ValueError: If something is missing or wrong.
         """
         known = _known(cls, data)
-        process = known.get("process")
         try:
-            mark = ProcessMark(**_known(ProcessMark, process)) if isinstance(process, dict) else None
+            marks = {name: _mark(known.get(name)) for name in ("process", "supervisor")}
             datetime.fromisoformat(str(known["created"]))
-            return cls(**{**known, "mode": Mode(known["mode"]), "seed": int(known["seed"]), "process": mark})
+            return cls(**{**known, "mode": Mode(known["mode"]), "seed": int(known["seed"]), **marks})
         except (TypeError, KeyError) as error:
             raise ValueError(str(error)) from None
 
@@ -174,6 +180,10 @@ class VerdictRecord:
         """What ``launch`` answers for this run: a missed target is a finding, an error keeps its own code."""
         by_verdict = EXIT_CODES[self.verdict]
         return self.exit_code if self.error is not None and self.exit_code > 1 else int(by_verdict)
+
+
+def _mark(data: object) -> ProcessMark | None:
+    return ProcessMark(**_known(ProcessMark, data)) if isinstance(data, dict) else None
 
 
 def _known(kind: type[R], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any, Final, Protocol, Self
 
 from fluxctl import wall
 from fluxctl.config.model import Config
-from fluxctl.errors import ExitCode
+from fluxctl.errors import ExitCode, FluxError
 from fluxctl.runs.process import EngineProcess
 from fluxctl.runs.records import VerdictRecord
 from fluxctl.types import Mode, Verdict
@@ -75,6 +75,10 @@ class Watcher(Protocol):
         """What a run wrote to ``wall.jsonl``; called at every turn, with or without lines."""
         ...
 
+    def refused(self, error: FluxError) -> None:
+        """A run could not be started; no further one will be."""
+        ...
+
     def stopping(self) -> None:
         """The user has asked all runs to end."""
         ...
@@ -84,20 +88,34 @@ class Watcher(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A run that may begin.
+
+    Args:
+        begin: Makes its directory and starts its engine.
+        is_alone: Whether nothing may run beside it, as for a run on the wall clock, whose times others would spoil.
+    """
+
+    begin: Callable[[], EngineProcess]
+    is_alone: bool = False
+
+
 class Supervision:
     """Runs engine processes, at most ``jobs`` at a time, until all have ended or the user asks to end.
 
     Args:
-        starts: Each starts one run; taken one by one, so that a run directory is made only when its run begins.
+        starts: The runs, begun in this order; each is taken when there is room for it, so that a run directory is made
+            only when its run begins.
         watcher: Hears what happens.
         interrupts: The first signal stops the runs cleanly, the second at once.
         jobs: Most runs at a time.
     """
 
-    def __init__(
-        self, starts: Iterator[Callable[[], EngineProcess]], watcher: Watcher, interrupts: Interrupts, *, jobs: int = 1
-    ) -> None:
-        self._starts = starts
+    def __init__(self, starts: Iterable[Start], watcher: Watcher, interrupts: Interrupts, *, jobs: int = 1) -> None:
+        self._starts = iter(starts)
+        self._next = next(self._starts, None)
+        self._is_alone = False  # whether what runs now wants to be alone
         self._watcher = watcher
         self._interrupts = interrupts
         self._jobs = jobs
@@ -119,14 +137,24 @@ class Supervision:
 
     def _fill(self) -> bool:
         """Start what may start; whether anything is running."""
-        while self._may_start and not self._interrupts.count and len(self._live) < self._jobs:
-            start = next(self._starts, None)
-            if start is None:
+        while self._next is not None and self._has_room(self._next):
+            self._is_alone = self._next.is_alone
+            try:
+                process = self._next.begin()
+            except FluxError as error:  # what runs already shall end as it would
                 self._may_start = False
-            else:
-                self._live.append(start())
-                self._watcher.started(self._live[-1])
+                self._watcher.refused(error)
+                break
+            self._live.append(process)
+            self._next = next(self._starts, None)
+            self._watcher.started(process)
         return bool(self._live)
+
+    def _has_room(self, start: Start) -> bool:
+        if not self._may_start or self._interrupts.count:
+            return False
+        is_free = not (start.is_alone or self._is_alone) and len(self._live) < self._jobs
+        return is_free or not self._live
 
     def _pass_on_interrupts(self) -> None:
         if self._interrupts.count and not self._was_asked:

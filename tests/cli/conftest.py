@@ -19,6 +19,9 @@ def note(**line):
 note(phase="prepare", what="features", done=1, total=2)
 note(phase="train", what="train", done=3, total=4, engine_s=5.0, wall_s=0.1, sim_rate=50.0, in_flight=7, bins=3,
      cycles=4, accuracy=0.5, best_accuracy=0.6)
+for line in plan.get("notes", []):
+    with open(folder + "/wall.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
 if plan.get("dies"):
     sys.exit(plan["dies"])
 if plan.get("waits"):
@@ -70,7 +73,7 @@ def fluxctl(capfd, tmp_path, monkeypatch):
 def engine(monkeypatch):
     """Put a script in the engine's place; returns a setter for what it does, by a part of the run's id."""
     monkeypatch.setattr(
-        "fluxctl.commands._execute.engine_command",
+        "fluxctl.commands._starter.engine_command",
         lambda folder: [sys.executable, "-I", "-S", "-c", FAKE_ENGINE, str(folder.path)],
     )
 

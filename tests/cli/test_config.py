@@ -14,7 +14,7 @@ def test_show_origin_says_which_source_won(fluxctl, monkeypatch, tmp_path):
     (tmp_path / "x.yaml").write_text("gate: {var_threshold: 0.2}\n")
     args = ["--run-set", "main", "--only", "fluxtune", "--file", "x.yaml", "--set", "seed=4", "--origin"]
     lines = fluxctl("config", "show", *args).out.splitlines()
-    assert "aggregation.concurrency = 30  (presets/run_sets/main.yaml:36)" in lines
+    assert "aggregation.concurrency = 30  (presets/run_sets/main.yaml:37)" in lines
     assert "server.lr = 0.2  (env FLUXCTL_SET_SERVER__LR)" in lines
     assert "seed = 4  (--set)" in lines
     assert "gate.var_threshold = 0.2  (x.yaml:1)" in lines

@@ -159,8 +159,8 @@ def test_the_fingerprint_is_shown_and_is_that_of_the_run(fluxctl, engine, tmp_pa
     assert info.record.fingerprints["condition"] in line
 
 
-@pytest.mark.feature("E17")
-def test_a_block_ends_the_launch_before_anything_is_written(fluxctl, engine, tmp_path):
+@pytest.mark.feature("E17", "E26")
+def test_a_block_ends_the_launch_before_anything_runs(fluxctl, engine, tmp_path):
     answer = fluxctl(*BLOCKED, "--yes")
     assert answer.code == 2
     assert answer.out == ""
@@ -168,7 +168,15 @@ def test_a_block_ends_the_launch_before_anything_is_written(fluxctl, engine, tmp
     assert "try: --clients 80, or --set data.train_per_class=25" in answer.err
     assert "error: the gate blocks this launch: 1 check failed (empty_client)" in answer.err
     assert "--force" in answer.err
-    assert not (tmp_path / "runs").exists()
+    # who was refused, and why, is on record: one for each baseline, and no `latest`
+    infos = list_runs(tmp_path / "runs")
+    assert [info.record.baseline for info in infos] == ["fwdllm", "fwdllm_plus", "fluxtune"]
+    for info in infos:
+        assert (info.verdict.verdict, info.verdict.launch_code, info.status) == ("BLOCKED", 2, "ended")
+        assert "empty_client: 20 of 100 clients would own no text" in info.verdict.reason
+        assert json.loads(info.folder.gate.read_text())["status"] == "blocked"
+        assert not info.folder.events.exists()
+    assert not (tmp_path / "runs" / "latest").exists()
 
 
 @pytest.mark.feature("E14", "E17")
@@ -207,10 +215,64 @@ def test_force_overrides_and_is_recorded(fluxctl, engine, tmp_path):
         (["--min-clients", "101"], "clients.min_clients (101) must not exceed clients.num_clients (100)"),
     ],
 )  # fmt: skip
-def test_impossible_numbers_are_refused_when_they_are_read(fluxctl, tmp_path, args, message):
-    answer = fluxctl(*MAIN, "--only", "fwdllm", *args, "--dry-run")
+@pytest.mark.parametrize("force", [[], ["--force"]])  # no engine could run it, so nobody can force it
+def test_impossible_numbers_are_refused_when_they_are_read(fluxctl, tmp_path, args, message, force):
+    answer = fluxctl(*MAIN, "--only", "fwdllm", *args, *force, "--dry-run")
     assert answer.code == 2
     assert message in answer.err
+
+
+@pytest.mark.feature("E17")
+def test_a_trace_is_walked_through_without_training(fluxctl, tmp_path):
+    """Pitfall: a barrier that could never assemble."""
+    turns = [f"{client},{600 * client},AVL_TRAIN\n{client},{600 * client + 300},UN_AVL" for client in range(12)]
+    never = [f"{client},0,UN_AVL" for client in range(12, 100)]
+    (tmp_path / "turns.csv").write_text("\n".join(["client,t_s,state", *turns, *never]) + "\n")
+    (tmp_path / "turns.yaml").write_text("description: d\nkind: file\npath: turns.csv\nexhaustion: hold\n")
+    args = [*MAIN, "--only", "fwdllm", "--dry-run", "--max-runtime", "100m", "--avail-trace", "turns.yaml", "--json"]
+    answer = fluxctl(*args)
+    assert answer.code == 2
+    checks = {finding["check"]: finding for finding in answer.envelope["data"]["gate"]["findings"]}
+    found = checks["trace_starves"]
+    assert "closes no cycle of 10 updates" in found["message"]
+    assert "0.5 of 100 clients can be reached on average, fewer than 10 for 100% of the time" in found["message"]
+    flag, goal = found["hint"].split()
+    assert flag == "--aggregation-goal"
+    assert fluxctl(*args, flag, goal).code == 0
+    assert fluxctl(*args, flag, int(goal) + 1).code == 2  # it is the smallest change
+
+
+@pytest.mark.feature("E17")
+def test_sim_run_passes_the_same_gate(fluxctl, tmp_path):
+    args = ["sim", "run", *BLOCKED[1:], "--only", "fwdllm", "--max-bins", "1", "--no-progress"]
+    answer = fluxctl(*args)
+    assert answer.code == 2
+    assert "✗ BLOCK  20 of 100 clients would own no text" in answer.err
+    assert "the gate blocks this launch" in answer.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.feature("E17")
+def test_a_sweep_refuses_the_points_that_the_gate_blocks(fluxctl, engine, tmp_path):
+    args = ["sim", "sweep", *MAIN[1:], "--only", "fwdllm", "--grid", "data.train_per_class=20,200"]
+    answer = fluxctl(*args, "--json")
+    told = answer.envelope
+    assert (answer.code, told["error"]["code"]) == (2, "gate")
+    first, second = told["data"]["points"]
+    assert (first["verdict"], second["verdict"]) == ("REFUSED", "CONVERGED")
+    assert "empty_client" in first["reason"]
+    (run,) = (tmp_path / "runs").glob("sweep-*/2*")
+    assert json.loads((run / "gate.json").read_text())["status"] == "ok"
+
+    answer = fluxctl(*args, "--force", "--json")
+    assert answer.code == 0
+    assert [point["verdict"] for point in answer.envelope["data"]["points"]] == ["CONVERGED", "CONVERGED"]
+    records = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("sweep-*/2*/gate.json")]
+    assert sorted((record["status"], record["forced"]) for record in records) == [("blocked", True), ("ok", False)]
+
+    answer = fluxctl("sim", "sweep", *MAIN[1:], "--only", "fwdllm", "--grid", "data.train_per_class=20,21")
+    assert answer.code == 2
+    assert "the gate blocks this launch" in answer.err
 
 
 @pytest.mark.feature("E12")

@@ -172,3 +172,14 @@ def test_runs_that_crashed_early_are_drawn_or_named(fluxctl, runs):
     empty = fluxctl("plot", "e1", last.record.id)
     assert empty.code == 5
     assert last.record.id in empty.err
+
+
+@pytest.mark.feature("F10")
+def test_without_a_browser_the_pages_are_complete_and_the_message_says_what_to_install(fluxctl, runs, monkeypatch):
+    monkeypatch.setenv("BROWSER_PATH", "/nonexistent/browser")
+    answer = fluxctl("plot", "e3", "--format", "html,png", "--out", "here")
+    assert answer.code == 2
+    assert "apt install chromium" in answer.err or "fluxctl[pdf]" in answer.err
+    assert "complete in here" in answer.err
+    assert Path("here/e3.html").is_file()
+    assert not Path("here/e3_productivity.png").exists()

@@ -76,7 +76,7 @@ def test_a_plan_starves_with_the_reason_of_the_run(fluxctl, tmp_path):
 def test_a_plan_has_a_row_per_baseline_and_a_series(fluxctl, tmp_path):
     answer = fluxctl(
         "sim", "plan", "--run-set", "smoke", "--only", "fwdllm,fluxtune", "--trace", "syn_50", "--until", "1h",
-        "--max-updates", "2000", "--csv", "series.csv",
+        "--aggregation-goal", "3", "--max-updates", "2000", "--csv", "series.csv",
     )  # fmt: skip
     assert answer.code == 0, answer.err
     assert "the plan looks no further than 3600 s (sampled" in answer.out
@@ -167,7 +167,7 @@ with open(folder + "/verdict.json", "w") as file:
 @pytest.fixture
 def twin_engine(monkeypatch):
     monkeypatch.setattr(
-        "fluxctl.commands._execute.engine_command",
+        "fluxctl.commands._starter.engine_command",
         lambda folder: [sys.executable, "-I", "-S", "-c", DETERMINISM_ENGINE, str(folder.path)],
     )
 

@@ -175,7 +175,8 @@ def test_a_rule_that_fires_stops_a_live_run_and_says_so(fluxctl, live, monkeypat
     answer = fluxctl("--quiet", "watch", "--stall-window", "20s")
     assert answer.code == 1
     assert f"STOPPING {live.id}: STALLED: no progress for" in answer.err
-    assert live.stop.read_text().startswith("stopped by fluxctl watch: STALLED: no progress for")
+    assert live.stop.read_text().startswith("STALLED: no progress for")
+    assert "(stopped by fluxctl watch)" in live.stop.read_text()
     assert "has not ended" in answer.err  # nobody is there to obey
 
 
@@ -256,7 +257,13 @@ def test_no_engine_outlives_a_supervisor_that_was_killed(fluxctl, tmp_path, mode
 def test_watch_ends_a_real_run(fluxctl, tmp_path):
     process, run = start(tmp_path)
     answer = fluxctl("watch", "--stall-window", "10s", "--stall-on", "acc", "--stall-min-delta", "1", "--json")
-    assert process.wait(20) == 130
+    assert process.wait(20) == 0  # STALLED is a result
     told = answer.envelope["data"]
-    assert (answer.code, told["verdict"], told["has_stopped"], told["recorded"]) == (1, "STALLED", True, "INTERRUPTED")
-    assert run.read_verdict().reason.startswith("stopped by fluxctl watch: STALLED: ")
+    assert (answer.code, told["verdict"], told["has_stopped"], told["recorded"]) == (1, "STALLED", True, "STALLED")
+    verdict = run.read_verdict()
+    assert verdict.reason.startswith("no progress for")
+    assert verdict.reason.endswith("(stopped by fluxctl watch)")
+    assert json.loads(run.events.read_text().splitlines()[-1])["verdict"] == "STALLED"
+    stalled = json.loads(run.stall.read_text())
+    assert (stalled["stall_window_s"], stalled["stall_on"]) == (10.0, "acc")
+    assert stalled["idle_s"] >= 10

@@ -3,22 +3,24 @@
 import numpy as np
 import pytest
 
+from fluxctl.commands._gate import walk_through
 from fluxctl.config.load import resolve
 from fluxctl.config.model import PartitionConfig
 from fluxctl.config.override import from_set
 from fluxctl.data.partition import partition
 from fluxctl.gate.checks import CHECKS, FAMILIES, Level, examine, run_check
-from fluxctl.gate.facts import measured_alpha, task_passes
+from fluxctl.gate.facts import CourseFacts, DeviceFacts, measured_alpha, task_passes
 from fluxctl.gate.host import look_at, read_back
+from fluxctl.types import Verdict
 
 pytestmark = pytest.mark.feature("E17")
 SMALL = ["model.name=tiny", "data.source=synthetic", "data.train_per_class=200", "clients.num_clients=40"]
 RARE = "description: mostly away\nkind: slots\nslot_s: 600\nunavailable_frac: 0.9\n"
 
 
-def look(*sets, defaults=SMALL):
+def look(*sets, defaults=SMALL, **kwargs):
     resolved = resolve([], [from_set(text) for text in (*defaults, *sets)])
-    return look_at([(resolved, frozenset())])[0]
+    return look_at([(resolved, frozenset())], **kwargs)[0]
 
 
 def found(*sets, **kwargs):
@@ -118,6 +120,86 @@ def test_a_trace_that_proves_the_request_infeasible(rare, tmp_path):
     finding = found(f"availability.trace={never}")["reachable_goal"]
     assert "could never)" in finding.told.message
     assert "a trace with more availability" in finding.told.hint
+
+
+def trace_file(tmp_path, lines, exhaustion="hold"):
+    (tmp_path / "trace.csv").write_text("client,t_s,state\n" + "".join(f"{line}\n" for line in lines))
+    path = tmp_path / "trace.yaml"
+    path.write_text(f"description: d\nkind: file\npath: {tmp_path / 'trace.csv'}\nexhaustion: {exhaustion}\n")
+    return f"availability.trace={path}"
+
+
+@pytest.fixture
+def starved():
+    """A course in which nothing commits."""
+    return lambda config: CourseFacts(Verdict.STARVED, "nobody comes", 500.0, 0, 1.5, 0.8, largest_goal=2)
+
+
+def test_a_walk_without_a_cycle_blocks_with_the_numbers(rare, starved):
+    finding = found(rare, "limits.max_runtime_s=500000", walk=starved)["trace_starves"]
+    assert finding.level is Level.BLOCK
+    for part in ("closes no cycle of 10 updates in 8 min 20 s", "1.5 of 40 clients", "80% of the time", "nobody comes"):
+        assert part in finding.told.message
+    assert finding.told.hint == "--aggregation-goal 2"
+
+
+def test_a_walk_that_starves_later_warns(rare):
+    def walk(config):
+        return CourseFacts(Verdict.STARVED, "nobody comes", 500.5, 12, 1.5, 0.8)
+
+    finding = found(rare, "limits.max_runtime_s=500000", walk=walk)["trace_ends"]
+    assert finding.level is Level.WARN
+    assert "about 12 cycles" in finding.told.message
+    assert "--max-runtime 500s" in finding.told.hint
+
+
+def test_who_is_always_there_is_not_walked_through():
+    assert look("availability.trace=syn_0", walk=pytest.fail).course is None
+
+
+def test_the_walk_counts_and_finds_the_largest_goal(tmp_path):
+    lines = [f"{client},0,AVL_TRAIN" for client in range(4)] + [f"{client},0,UN_AVL" for client in range(4, 40)]
+    sets = [trace_file(tmp_path, lines), "limits.max_runtime_s=2000", "availability.knowledge=oracular"]
+    course = walk_through(look(*sets).config)
+    assert (course.num_cycles, course.largest_goal, course.reachable_mean) == (0, 4, 4.0)
+    assert course.verdict is Verdict.STARVED
+    smaller = walk_through(look(*sets, "aggregation.goal=4").config)
+    assert smaller.num_cycles >= 1
+    assert smaller.largest_goal == 0
+
+
+@pytest.mark.parametrize(
+    ("exhaustion", "budget_s", "blocks"), [("stop", 500, True), ("stop", 60, False), ("hold", 500, False)]
+)
+def test_a_recorded_trace_that_ends_before_the_run(tmp_path, exhaustion, budget_s, blocks):
+    lines = [f"{client},{t},AVL_TRAIN" for client in range(40) for t in (0, 100)]
+    findings = found(trace_file(tmp_path, lines, exhaustion), f"limits.max_runtime_s={budget_s}")
+    assert ("trace_too_short" in findings) == blocks
+    if blocks:
+        told = findings["trace_too_short"].told
+        assert "ends at 100 s, before the run's budget of 500 s" in told.message
+        assert "lower limits.max_runtime_s" in told.hint
+
+
+@pytest.mark.feature("E28", "E6")
+@pytest.mark.parametrize(
+    ("num_asked", "num_visible", "concurrency", "check", "message", "hint"),
+    [
+        (2, 0, 10, "visible_devices", "2 devices are asked for, and 0 devices are visible here", "--devices cpu"),
+        (4, 1, 10, "visible_devices", "4 devices are asked for, and 1 device is visible here", "--devices 1"),
+        (4, 4, 2, "device_use", "2 trainers leave 2 of 4 devices idle", "--devices 2"),
+        (3, 4, 10, "device_use", "10 trainers on 3 devices: 4 on some, 3 on others", "--concurrency 9"),
+        (2, 2, 10, "device_compute", "computes every step on the CPU", "leave --devices out"),
+    ],
+)
+def test_devices(num_asked, num_visible, concurrency, check, message, hint):
+    devices = DeviceFacts(num_asked, tuple(f"cuda:{index}" for index in range(num_visible)))
+    sets = [f"aggregation.concurrency={concurrency}", f"aggregation.goal={min(10, concurrency)}"]
+    findings = found(*sets, devices=devices)
+    assert message in findings[check].told.message
+    assert hint in findings[check].told.hint
+    assert (findings[check].level is Level.BLOCK) == (check == "visible_devices")
+    assert not {"visible_devices", "device_use", "device_compute"} & set(found(*sets, devices=DeviceFacts(0, ())))
 
 
 def test_scarce_clients(rare):

@@ -10,7 +10,8 @@ from fluxctl.config.override import from_set
 from fluxctl.config.schema import leaf_paths
 from fluxctl.gate.checks import examine
 from fluxctl.gate.host import look_at
-from fluxctl.gate.tiers import _COLUMNS, _IDENTITY, _ITEMS, Status, review, values_of
+from fluxctl.gate.tier_items import COLUMNS, IDENTITY, ITEMS, values_of
+from fluxctl.gate.tiers import Status, review
 
 pytestmark = pytest.mark.feature("E16")
 
@@ -58,11 +59,11 @@ def test_each_value_of_a_configuration_is_shown(path):
 
 
 def test_no_value_is_claimed_twice():
-    claimed = [path for part in (*_ITEMS, *_COLUMNS) for path in part.paths]
+    claimed = [path for part in (*ITEMS, *COLUMNS) for path in part.paths]
     assert len(claimed) == len(set(claimed))
     known = set(values_of(resolve([]).config))
-    assert set(claimed) | _IDENTITY <= known | {f"{path}" for path in leaf_paths()}
-    assert {item.path for item in shown().rest} == known - set(claimed) - _IDENTITY
+    assert set(claimed) | IDENTITY <= known | {f"{path}" for path in leaf_paths()}
+    assert {item.path for item in shown().rest} == known - set(claimed) - IDENTITY
 
 
 def test_status_words():

@@ -12,8 +12,9 @@ import pytest
 
 from fluxctl.config.load import resolve
 from fluxctl.config.override import from_set
+from fluxctl.errors import ConfigError
 from fluxctl.runs.process import EngineProcess, Grace, engine_command, output_of
-from fluxctl.runs.supervise import Interrupts, Supervision, wall_ceiling_s
+from fluxctl.runs.supervise import Interrupts, Start, Supervision, wall_ceiling_s
 from fluxctl.types import Verdict
 
 PRELUDE = """
@@ -37,10 +38,10 @@ def start(make_run):
     """Start a script as the engine of a new run; nothing survives the test."""
     started = []
 
-    def begin(body, *, max_wall_s=30.0, grace=QUICK):
+    def begin(body, *, max_wall_s=30.0, grace=QUICK, **kwargs):
         run = make_run()
         command = [sys.executable, "-I", "-S", "-c", PRELUDE + textwrap.dedent(body), str(run.path)]
-        process = EngineProcess(run, command, max_wall_s=max_wall_s, grace=grace)
+        process = EngineProcess(run, command, max_wall_s=max_wall_s, grace=grace, **kwargs)
         started.append(process)
         return process
 
@@ -117,6 +118,23 @@ def test_the_wall_ceiling_ends_a_run_and_keeps_what_it_measured(start):
 def test_a_run_that_ended_by_itself_at_the_ceiling_is_no_timeout(start):
     found = finish(start("while not stopped(): time.sleep(.01)\nverdict('CONVERGED')", max_wall_s=0.2))
     assert found.verdict is Verdict.CONVERGED
+
+
+@pytest.mark.feature("E26", "E21")
+def test_a_run_without_a_sign_of_life_times_out(start, monkeypatch):
+    monkeypatch.setattr("fluxctl.runs.process._START_S", 0.4)
+    body = "note(event='progress', bins=1)\nwhile not stopped(): time.sleep(.01)\nverdict('INTERRUPTED')"
+    found = finish(start(body, hang_after_s=0.3))
+    assert (found.verdict, found.launch_code, found.summary) == (Verdict.TIMEOUT, 3, {"bins": 7})
+    assert "no sign of life for 0.3 s" in found.reason
+    assert "run.log" in found.error["hint"]
+    found = finish(start("while not stopped(): time.sleep(.01)\nverdict('INTERRUPTED')", hang_after_s=0.1))
+    assert "no sign of life for 0.4 s" in found.reason  # a start may take its time
+
+
+def test_a_run_that_shows_life_does_not_time_out(start):
+    body = "for _ in range(12):\n    note(event='progress'); time.sleep(.1)\nverdict('COMPLETED')"
+    assert finish(start(body, hang_after_s=0.6)).verdict is Verdict.COMPLETED
 
 
 def test_a_run_that_ignores_the_stop_file_gets_term(start):
@@ -197,6 +215,9 @@ class Recorder:
     def news(self, process, lines):
         self.heard += [line["event"] for line in lines]
 
+    def refused(self, error):
+        self.heard.append("refused")
+
     def stopping(self):
         self.heard.append("stopping")
 
@@ -210,21 +231,52 @@ class Recorder:
 def test_runs_start_one_after_the_other(start):
     recorder = Recorder()
     body = "note(event='progress'); verdict('COMPLETED')"
-    Supervision(iter([lambda: start(body)] * 3), recorder, Interrupts()).run()
+    Supervision([Start(lambda: start(body))] * 3, recorder, Interrupts()).run()
     assert recorder.heard == ["started", "progress", "ended"] * 3
     assert recorder.most_live == 1
 
 
 def test_several_runs_at_a_time(start):
     recorder = Recorder()
-    Supervision(iter([lambda: start("time.sleep(.2); verdict('COMPLETED')")] * 3), recorder, Interrupts(), jobs=2).run()
+    Supervision(
+        [Start(lambda: start("time.sleep(.2); verdict('COMPLETED')"))] * 3, recorder, Interrupts(), jobs=2
+    ).run()
     assert recorder.most_live == 2
     assert recorder.verdicts == [Verdict.COMPLETED] * 3
 
 
+@pytest.mark.feature("E14")
+def test_a_run_that_wants_to_be_alone_is(start):
+    recorder = Recorder()
+    began = []
+
+    def begin(name):
+        began.append((name, recorder.live))
+        return start("time.sleep(.2); verdict('COMPLETED')")
+
+    starts = [Start(lambda name=name: begin(name), is_alone=name == "real") for name in ("a", "b", "real", "c", "d")]
+    Supervision(starts, recorder, Interrupts(), jobs=2).run()
+    assert [name for name, _ in began] == ["a", "b", "real", "c", "d"]
+    assert [live for name, live in began if name in ("real", "c")] == [0, 0]
+    assert began[1] == ("b", 1)
+    assert began[4] == ("d", 1)
+
+
+def test_a_run_that_cannot_start_lets_the_others_end(start):
+    recorder = Recorder()
+
+    def refuse():
+        raise ConfigError("no room")
+
+    starts = [Start(lambda: start("time.sleep(.2); verdict('COMPLETED')")), Start(refuse), Start(refuse)]
+    Supervision(starts, recorder, Interrupts(), jobs=2).run()
+    assert recorder.heard == ["started", "refused", "ended"]
+    assert recorder.verdicts == [Verdict.COMPLETED]
+
+
 def test_the_watcher_can_keep_the_rest_from_starting(start):
     recorder = Recorder(go_on=lambda verdict: False)
-    Supervision(iter([lambda: start("verdict('CRASHED')")] * 3), recorder, Interrupts()).run()
+    Supervision([Start(lambda: start("verdict('CRASHED')"))] * 3, recorder, Interrupts()).run()
     assert recorder.heard.count("started") == 1
 
 
@@ -234,7 +286,7 @@ def test_the_first_signal_stops_cleanly_and_nothing_new_starts(start):
     with Interrupts() as interrupts:
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
         timer.start()
-        Supervision(iter([lambda: start(body, grace=Grace())] * 3), recorder, interrupts).run()
+        Supervision([Start(lambda: start(body, grace=Grace()))] * 3, recorder, interrupts).run()
         timer.join()
     assert recorder.heard == ["started", "ready", "stopping", "ended"]
     assert recorder.verdicts == [Verdict.INTERRUPTED]
@@ -256,7 +308,7 @@ def test_the_second_signal_ends_at_once(start):
 
         recorder.news = interrupt_when_ready
         began = time.monotonic()
-        Supervision(iter([lambda: start(body, grace=Grace())]), recorder, interrupts).run()
+        Supervision([Start(lambda: start(body, grace=Grace()))], recorder, interrupts).run()
     assert time.monotonic() - began < 8
     assert recorder.verdicts == [Verdict.INTERRUPTED]
     assert interrupts.exit_code == 130
@@ -279,7 +331,7 @@ def test_a_failure_of_our_own_leaves_no_process(start):
     recorder = Recorder()
     recorder.news = lambda process, lines: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        Supervision(iter([begin]), recorder, Interrupts()).run()
+        Supervision([Start(begin)], recorder, Interrupts()).run()
     assert finish(processes[0]).verdict is Verdict.INTERRUPTED
 
 
