@@ -84,7 +84,7 @@ def write_images(images: Sequence[Image], limit_s: float | None = None) -> None:
         if code is None:
             raise AssetError(
                 f"the browser did not finish {len(images)} images within {limit:g} s; it was ended",
-                hint="the HTML pages are complete; try again on a quieter machine, or ask for fewer formats",
+                hint="try again on a quieter machine, or ask for fewer formats",
             )
         if code or lost:
             said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]

@@ -38,7 +38,10 @@ const config = {
 };
 for (const {id, entries, data, layout} of figures) {
   const div = document.getElementById(id);
-  if (narrow) { layout.font.size = 11; layout.legend.font.size = 11; layout.margin.r = 8; layout.margin.t = 22; }
+  if (narrow) {
+    layout.font.size = 11; layout.legend.font.size = 11; layout.margin.r = 8; layout.margin.t = 22;
+    for (const note of layout.annotations ?? []) note.font.size -= 2;
+  }
   // a legend has one entry to a line on a phone, two or three elsewhere
   div.style.height = `$${div.offsetHeight + $line * Math.max(0, (narrow ? entries : Math.ceil(entries / 2)) - 2)}px`;
   Plotly.newPlot(div, data, layout, config);

@@ -134,10 +134,51 @@ def test_the_baselines_of_a_run_set_share_one_condition(name):
 
 
 def test_every_key_of_a_shipped_preset_has_a_comment():
-    for path in presets_folder().rglob("*.yaml"):
+    for path in [
+        path for kind in ("baselines", "run_sets", "traces") for path in (presets_folder() / kind).glob("*.yaml")
+    ]:
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             is_leaf = ":" in line and not line.endswith(":") and not line.startswith(("description", "baselines", "#"))
             assert not is_leaf or " # " in line, f"{path.name}:{number}: {line}"
+
+
+def variants_of(run_set, baseline):
+    shipped = load_run_set(run_set)
+    check = choice_check(REGISTRIES)
+    layers = {name: [load_baseline(baseline).layer, *shipped.layers(baseline, name)] for name in shipped.variants}
+    return {name: resolve(parts, check=check).config for name, parts in layers.items()}
+
+
+@pytest.mark.feature("B9")
+def test_the_ablation_is_two_by_two():
+    variants = variants_of("ablation", "fluxtune")
+    early = {name: config.gate.stopping_policy == "plateau" for name, config in variants.items()}
+    aware = {name: config.aggregation.rate.name == "grad_aware" for name, config in variants.items()}
+    assert (early, aware) == (
+        {"R1": False, "R2": True, "R3": False, "R4": True},
+        {"R1": False, "R2": False, "R3": True, "R4": True},
+    )
+    rest = {
+        config.model_copy(
+            update={
+                "variant": "",
+                "gate": baseline_config("fluxtune").gate,
+                "aggregation": config.aggregation.model_copy(
+                    update={"rate": baseline_config("fluxtune").aggregation.rate}
+                ),
+            }
+        ).model_dump_json()
+        for config in variants.values()
+    }
+    assert len(rest) == 1  # nothing else differs
+
+
+@pytest.mark.feature("F21")
+def test_the_other_ablations_vary_what_they_say():
+    cells = {(config.data.batch_size, config.partition.alpha) for config in variants_of("m1", "fluxtune").values()}
+    assert cells == {(size, alpha) for size in (4, 8, 16) for alpha in (0.1, 1.0, 100.0)}
+    optimizers = {config.server.optimizer for config in variants_of("m2", "fluxtune").values()}
+    assert optimizers == {"sgd", "momentum", "adam", "yogi", "adagrad"}
 
 
 @pytest.mark.feature("G3")
