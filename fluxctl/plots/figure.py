@@ -115,6 +115,7 @@ def base_layout() -> Spec:
         "hoverlabel": {"namelength": -1, "font": {"family": FONT}},
         "legend": {
             "orientation": "h",
+            "xref": "container",
             "x": 0,
             "xanchor": "left",
             "yref": "container",

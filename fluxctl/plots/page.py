@@ -37,13 +37,18 @@ const config = {
   responsive: true, displaylogo: false, displayModeBar: !narrow, modeBarButtonsToRemove: ["lasso2d", "select2d"]
 };
 for (const {id, entries, data, layout} of figures) {
+  let lines = entries;
   const div = document.getElementById(id);
   if (narrow) {
     layout.font.size = 11; layout.legend.font.size = 11; layout.margin.r = 8; layout.margin.t = 22;
     for (const note of layout.annotations ?? []) note.font.size -= 2;
+    for (const trace of data.filter(trace => trace.name.length > 40 && trace.showlegend !== false)) {
+      trace.name = trace.name.replace("  ", "<br>");  // a name never holds two blanks itself
+      ++lines;
+    }
   }
   // a legend has one entry to a line on a phone, two or three elsewhere
-  div.style.height = `$${div.offsetHeight + $line * Math.max(0, (narrow ? entries : Math.ceil(entries / 2)) - 2)}px`;
+  div.style.height = `$${div.offsetHeight + $line * Math.max(0, (narrow ? lines : Math.ceil(lines / 2)) - 2)}px`;
   Plotly.newPlot(div, data, layout, config);
 }
 </script>
