@@ -59,17 +59,6 @@ def test_smoke(compare):
         judge(pair, "smoke")
 
 
-@pytest.mark.demo
-@pytest.mark.wall
-@pytest.mark.feature("A33", "A26", "D20", "D61")
-def test_smoke_unavail(compare):
-    cut = ("--only", "fwdllm_plus,fluxtune", "--max-runtime", "8m", "--set", "engine.wall_factor=40")
-    pairs = compare("--run-set", "smoke_unavail", *cut)
-    assert len(pairs) == 4
-    for pair in pairs:
-        judge(pair, "smoke_unavail")
-
-
 @pytest.mark.nightly
 @pytest.mark.demo
 @pytest.mark.wall
