@@ -25,6 +25,11 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+def os_reason(error: OSError) -> str:
+    """Why the system refused, as the end of a sentence: ``no space left on device``."""
+    return (error.strerror or str(error)).lower()
+
+
 class FluxError(Exception):
     """An expected failure, told in one paragraph.
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -13,8 +10,8 @@ from string import Template
 from typing import Final
 
 from fluxctl.analyses.result import Analysis, Cell, Chart
-from fluxctl.errors import ConfigError
-from fluxctl.runs.files import write_text
+from fluxctl.errors import ConfigError, os_reason
+from fluxctl.runs.files import csv_text, write_text
 
 _PAGE: Final = Template(
     """<!DOCTYPE html>
@@ -45,7 +42,7 @@ def write_charts(analysis: Analysis, folder: Path) -> tuple[Written, ...]:
         folder.mkdir(parents=True, exist_ok=True)
         return tuple(_write(chart, analysis, folder) for chart in analysis.charts)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(
             f"cannot write the figures: {reason}", where=str(folder), hint="choose a folder with --out"
         ) from None
@@ -60,7 +57,7 @@ def _write(chart: Chart, analysis: Analysis, folder: Path) -> Written:
         figure=figure_html(chart, with_library=True),
     )
     write_text(written.html, page)
-    write_text(written.csv, csv_text(chart.fields, chart.points))
+    write_text(written.csv, csv_text(chart.fields, [[_known(cell) for cell in row] for row in chart.points]))
     return written
 
 
@@ -77,15 +74,6 @@ def figure_html(chart: Chart, *, with_library: bool) -> str:
     return str(to_html(chart.draw(), full_html=False, include_plotlyjs=with_library, config=config))
 
 
-def csv_text(fields: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Rows as CSV with a header; what is not known is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(fields)
-    writer.writerows([_cell(cell) for cell in row] for row in rows)
-    return text.getvalue()
-
-
-def _cell(cell: Cell) -> object:
-    is_nothing = cell is None or (isinstance(cell, float) and math.isnan(cell))
-    return "" if is_nothing else cell
+def _known(cell: Cell) -> Cell:
+    """A cell of the table; None for a number that is not known."""
+    return None if isinstance(cell, float) and math.isnan(cell) else cell

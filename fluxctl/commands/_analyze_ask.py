@@ -13,13 +13,10 @@ from fluxctl.analyses.result import Analysis
 from fluxctl.commands._analyze_show import show
 from fluxctl.commands._options import OUTPUT
 from fluxctl.errors import NothingToDoError
-from fluxctl.runs.index import RunInfo, find_run, list_runs
+from fluxctl.runs.index import RunInfo, find_run, list_runs, same_launch
 from fluxctl.runs.layout import RunFolder, runs_dir
 from fluxctl.telemetry.columns import AbsentField
 
-Word = Annotated[
-    str, typer.Argument(metavar="RUN", help="latest, latest~1, the beginning of an id, baseline:mode, path")
-]
 Figures = Annotated[bool, typer.Option("--figures/--no-figures", help="Draw the figures.", rich_help_panel=OUTPUT)]
 Out = Annotated[
     Path | None,
@@ -37,9 +34,9 @@ def newest_launch(folder: Path) -> list[RunInfo]:
     if not infos:
         raise NothingToDoError("there are no runs", where=str(folder), hint="start one with `fluxctl launch`")
     last = infos[-1]
-    group = last.record.group
-    chosen = [info for info in infos if info.record.group == group] if group else [last]
-    same_mode = [info for info in chosen if info.record.mode is last.record.mode and info.verdict is not None]
+    same_mode = [
+        info for info in same_launch(last, infos) if info.record.mode is last.record.mode and info.verdict is not None
+    ]
     if not same_mode:
         raise NothingToDoError("no run of the newest launch has ended", where=str(folder))
     return same_mode

@@ -12,6 +12,7 @@ import typer
 from fluxctl.config.durations import parse_duration
 from fluxctl.errors import ConfigError
 
+HELP: Final = {"help_option_names": ["-h", "--help"]}  # context settings of every verb
 CONDITION: Final = "Condition"
 LIMITS: Final = "Limits"
 RUNNING: Final = "Running"
@@ -27,6 +28,9 @@ class StallSignal(StrEnum):
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+RunWord = Annotated[
+    str, typer.Argument(metavar="RUN", help="latest, latest~1, the beginning of an id, baseline:mode, path")
+]
 RunsDir = Annotated[
     Path | None,
     typer.Option(

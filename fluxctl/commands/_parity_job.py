@@ -10,7 +10,7 @@ from fluxctl.commands._parity_validate import print_validation, validate
 from fluxctl.commands._parity_view import print_comparisons
 from fluxctl.commands._sim_check import difference_lines
 from fluxctl.commands._talk import Talk, plain_text
-from fluxctl.errors import ConfigError, FluxError
+from fluxctl.errors import ConfigError, FluxError, os_reason
 from fluxctl.parity.comparison import Comparison, compare, fingerprint_of, save
 from fluxctl.parity.junit import junit
 from fluxctl.parity.ladder import PairVerdict
@@ -147,15 +147,7 @@ def _difference(pair: Pair) -> Divergence | None:
 
 
 def _difference_json(pair: Pair, found: Divergence | None) -> dict[str, JSON]:
-    difference: dict[str, JSON] | None = None
-    if found is not None:
-        difference = {
-            "index": found.index,
-            "paths": list(found.paths),
-            "before": list(found.before),
-            "left": list(found.left),
-            "right": list(found.right),
-        }
+    difference = None if found is None else found.to_json()
     return {**pair.to_json(), "equal": found is None, "difference": difference}
 
 
@@ -163,4 +155,4 @@ def _write(path: Path, text: str) -> None:
     try:
         write_text(path, text)
     except OSError as error:
-        raise ConfigError(f"cannot write the file: {(error.strerror or str(error)).lower()}", where=str(path)) from None
+        raise ConfigError(f"cannot write the file: {os_reason(error)}", where=str(path)) from None

@@ -153,15 +153,7 @@ def _compared(plan: Plan, outcome: Outcome, folder: Path, context: int) -> list[
 
 def _json(pair: _Pair) -> dict[str, JSON]:
     found = pair.difference
-    difference: dict[str, JSON] | None = None
-    if found is not None:
-        difference = {
-            "index": found.index,
-            "paths": list(found.paths),
-            "before": list(found.before),
-            "left": list(found.left),
-            "right": list(found.right),
-        }
+    difference = None if found is None else found.to_json()
     return {
         "baseline": pair.name,
         "runs": list(pair.ids),

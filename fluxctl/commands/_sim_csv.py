@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fluxctl.errors import ConfigError
-from fluxctl.runs.files import write_text
+from fluxctl.errors import ConfigError, os_reason
+from fluxctl.runs.files import csv_text, write_text
 
 
 def write_csv(path: Path, fields: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
@@ -18,19 +16,12 @@ def write_csv(path: Path, fields: Sequence[str], rows: Sequence[Mapping[str, obj
     Raises:
         ConfigError: If it cannot be written.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(fields)
-    for row in rows:
-        writer.writerow([_cell(row.get(name)) for name in fields])
     try:
-        write_text(path, text.getvalue())
+        write_text(path, csv_text(fields, [[_cell(row.get(name)) for name in fields] for row in rows]))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot write the file: {reason}", where=str(path)) from None
 
 
 def _cell(value: object) -> object:
-    if value is None:
-        return ""
     return json.dumps(value) if isinstance(value, dict | list | tuple | bool) else value

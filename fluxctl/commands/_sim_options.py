@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,8 @@ from fluxctl.commands._options import CONDITION, LIMITS, OUTPUT, names, seconds
 from fluxctl.commands._request import Plan, PlannedRun, Request
 from fluxctl.config.override import Override, from_flag
 from fluxctl.config.tree import Plain
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 from fluxctl.types import Mode
-
-HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 Seed = Annotated[int | None, typer.Option(help="Seed of every draw.", rich_help_panel=CONDITION)]
 Seeds = Annotated[str | None, typer.Option(help="Several seeds: 0..4 or 0,2,5.", rich_help_panel=CONDITION)]
@@ -128,5 +126,5 @@ def writable(path: Path | None, flag: str) -> None:
         if is_new:
             path.unlink()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot write the file: {reason}", where=f"{flag} {path}", hint="choose another") from None

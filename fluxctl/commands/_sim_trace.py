@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 
-from fluxctl.commands._options import OUTPUT, JsonFlag, seconds
+from fluxctl.commands._options import HELP, OUTPUT, JsonFlag, seconds
 from fluxctl.commands._render import Column, number, print_grid
-from fluxctl.commands._sim_options import HELP
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.data.records import is_csv
 from fluxctl.data.trace_presets import load_trace_spec
 from fluxctl.data.traces import load_trace, read_trace, write_outages, write_trace
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 from fluxctl.types import JSON, ClientId, Ns, ns_from_s
 from fluxctl.world.availability import RecordedTrace, Timeline
 from fluxctl.world.availability import Trace as AvailabilityTrace
@@ -165,7 +164,7 @@ def _write(
         finally:
             scratch.unlink(missing_ok=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot write the trace: {reason}", where=str(path), hint="choose another file") from None
     return num_lines
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fluxctl.commands._gate import Gate, GateBlockedError
 from fluxctl.commands._request import Plan, PlannedRun
-from fluxctl.errors import ConfigError, ExitCode
+from fluxctl.errors import ConfigError, ExitCode, os_reason
 from fluxctl.gate.checks import Level
 from fluxctl.runs.devices import place, visible_devices
 from fluxctl.runs.files import write_json
@@ -51,7 +51,7 @@ class Starter:
         try:
             return self._begin(index, planned)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise ConfigError(f"cannot start a run: {reason}", where=str(self.folder), hint="see --runs-dir") from None
 
     def _begin(self, index: int, planned: PlannedRun) -> EngineProcess:

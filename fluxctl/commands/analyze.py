@@ -9,10 +9,10 @@ import typer
 
 from fluxctl.analyses.energy import COMPUTE_WATTS, RADIO_WATTS
 from fluxctl.analyses.result import Analysis
-from fluxctl.commands._analyze_ask import Figures, Out, Word, answer, newest_launch
+from fluxctl.commands._analyze_ask import Figures, Out, answer, newest_launch
 from fluxctl.commands._analyze_model import RunModel, step_memory
 from fluxctl.commands._analyze_show import show
-from fluxctl.commands._options import JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, JsonFlag, RunsDir, RunWord
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import AssetError, ConfigError
 from fluxctl.runs.index import find_run
@@ -30,8 +30,6 @@ fluxctl analyze redundancy --max-frac 0
 
 fluxctl analyze to-target --target 0.75"""
 
-_HELP: Final = {"help_option_names": ["-h", "--help"]}
-
 app = typer.Typer(
     add_completion=False,
     help="Ask finished runs, and get words, tables and figures.",
@@ -39,14 +37,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=_EPILOG,
-    context_settings=_HELP,
+    context_settings=HELP,
 )
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def variance(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     max_bins: Annotated[int | None, typer.Option(min=1, help="Only the first so many bins, for like for like.")] = None,
     figures: Figures = True,
     out: Out = None,
@@ -59,10 +57,10 @@ def variance(
     answer(ctx, run, runs_folder, lambda folder: analyse(folder, max_bins), figures, out, as_json)
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def redundancy(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     max_frac: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with 1 if a larger share of full payloads is redundant.")
     ] = None,
@@ -77,10 +75,10 @@ def redundancy(
     answer(ctx, run, runs_folder, lambda folder: analyse(folder, max_frac), figures, out, as_json)
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def partition(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     collapse: Annotated[
         float, typer.Option(min=0, max=1, help="Accuracy lost by one commit that counts as a collapse.")
     ] = 0.05,
@@ -95,10 +93,10 @@ def partition(
     answer(ctx, run, runs_folder, lambda folder: analyse(folder, collapse), figures, out, as_json)
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def timing(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     figures: Figures = True,
     out: Out = None,
     runs_folder: RunsDir = None,
@@ -110,18 +108,18 @@ def timing(
     answer(ctx, run, runs_folder, analyse, figures, out, as_json)
 
 
-@app.command(context_settings=_HELP)
-def sanity(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
+@app.command(context_settings=HELP)
+def sanity(ctx: typer.Context, run: RunWord = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
     """Check that a run's events, summary and verdict tell one story; exit code 1 if they do not."""
     from fluxctl.analyses.sanity import sanity as analyse
 
     answer(ctx, run, runs_folder, analyse, False, None, as_json)
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def jvp(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     tasks: Annotated[int, typer.Option(min=1, max=10_000, help="Client steps to compare.")] = 20,
     tolerance: Annotated[float, typer.Option(min=0, help="Largest relative difference of two estimators.")] = 0.1,
     figures: Figures = True,
@@ -145,10 +143,10 @@ def jvp(
     answer(ctx, run, runs_folder, compute, figures, out, as_json)
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def fairness(
     ctx: typer.Context,
-    run: Word = "latest",
+    run: RunWord = "latest",
     accuracy: Annotated[
         bool, typer.Option("--accuracy/--no-accuracy", help="Evaluate the final model on each client's own texts.")
     ] = True,
@@ -178,7 +176,7 @@ def fairness(
     answer(ctx, run, runs_folder, compute, figures, out, as_json)
 
 
-@app.command("to-target", context_settings=_HELP)
+@app.command("to-target", context_settings=HELP)
 def to_target(
     ctx: typer.Context,
     runs: Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fluxctl.commands._options import ConfigFile, JsonFlag, Only, RunSetName, Sets, names
+from fluxctl.commands._options import HELP, ConfigFile, JsonFlag, Only, RunSetName, Sets, names
 from fluxctl.commands._request import Request, make_plan
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.config.choices import choice_check
@@ -30,8 +30,6 @@ fluxctl config schema > config.schema.json
 
 fluxctl config validate my.yaml"""
 
-_HELP: Final = {"help_option_names": ["-h", "--help"]}
-
 app = typer.Typer(
     add_completion=False,
     help="Show, describe and check configurations.",
@@ -39,11 +37,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=_EPILOG,
-    context_settings=_HELP,
+    context_settings=HELP,
 )
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def show(
     ctx: typer.Context,
     run_set: RunSetName = None,
@@ -78,7 +76,7 @@ def show(
             sys.stdout.write(render(item))
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def schema(ctx: typer.Context, as_json: JsonFlag = False) -> None:
     """Print the JSON Schema of a configuration, for editors."""
     described = Config.model_json_schema()
@@ -89,7 +87,7 @@ def schema(ctx: typer.Context, as_json: JsonFlag = False) -> None:
         sys.stdout.write(json.dumps(described, indent=2) + "\n")
 
 
-@app.command(context_settings=_HELP)
+@app.command(context_settings=HELP)
 def validate(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration, a part of one, or a run set.")],

@@ -8,7 +8,7 @@ from typing import Final
 import typer
 
 from fluxctl.commands._doctor_checks import CHECKS, Found, State
-from fluxctl.commands._options import JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, JsonFlag, RunsDir
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.errors import ExitCode
 from fluxctl.runs.layout import runs_dir
@@ -27,7 +27,7 @@ fluxctl doctor --json"""
 _STYLES: Final = {State.OK: ("✓", "green"), State.NOTE: ("!", "yellow"), State.PROBLEM: ("✗", "bold red")}
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def doctor(ctx: typer.Context, runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
     """Check the installation and this machine."""
     talk: Talk = ctx.obj

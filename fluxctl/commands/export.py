@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fluxctl.commands._options import JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, JsonFlag, RunsDir
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.runs.index import find_run
 from fluxctl.runs.layout import runs_dir
@@ -36,7 +36,7 @@ class Format(StrEnum):
     TENSORBOARD = "tensorboard"
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def export(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help="Which run.")] = "latest",

@@ -9,11 +9,11 @@ import typer
 
 from fluxctl.commands._gate import pass_gate
 from fluxctl.commands._init_text import run_set_text
-from fluxctl.commands._options import JsonFlag
+from fluxctl.commands._options import HELP, JsonFlag
 from fluxctl.commands._request import Request, make_plan
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.data import cache_folder, minilm_folder, wordnet_nouns
-from fluxctl.errors import AssetError, ConfigError
+from fluxctl.errors import AssetError, ConfigError, os_reason
 from fluxctl.runs.files import write_text
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -27,7 +27,7 @@ fluxctl init
 fluxctl init slow-phones && fluxctl launch --run-set slow-phones.yaml --dry-run"""
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def init(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the run set, or its file.")] = "my-runs",
@@ -43,7 +43,7 @@ def init(
     try:
         write_text(path, run_set_text(has_demo=has_demo))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(
             f"cannot write the run set: {reason}", where=str(path), hint="choose another name or folder"
         ) from None

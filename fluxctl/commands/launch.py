@@ -18,6 +18,7 @@ from fluxctl.commands._launch_flags import ModeChoice, Switch, flags_of, modes_o
 from fluxctl.commands._launch_view import plan_json, show_dry_run, show_outcome, title
 from fluxctl.commands._options import (
     CONDITION,
+    HELP,
     LIMITS,
     OUTPUT,
     RUNNING,
@@ -72,7 +73,7 @@ def _running(help_text: str, metavar: str | None = None, min: int | None = None)
     return option
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def launch(
     ctx: typer.Context,
     run_set: RunSetName = None,

@@ -11,15 +11,16 @@ from typing import Annotated, Final
 
 import typer
 
-from fluxctl.commands._options import OUTPUT, JsonFlag, RunsDir, names
+from fluxctl.commands._options import HELP, OUTPUT, JsonFlag, RunsDir, names
 from fluxctl.commands._parity_job import Job
 from fluxctl.commands._parity_view import print_rungs
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import ConfigError, ExitCode, UnknownNameError
-from fluxctl.parity.pairing import LATEST, latest_pairs, named_pair, twin_pair
+from fluxctl.parity.pairing import latest_pairs, named_pair, twin_pair
 from fluxctl.parity.registry import all_rungs
 from fluxctl.parity.result import Options, Rung
 from fluxctl.parity.sides import Pair
+from fluxctl.runs.files import LATEST
 from fluxctl.runs.layout import runs_dir
 from fluxctl.types import JSON
 
@@ -50,7 +51,7 @@ def _flag(name: str, help_text: str, panel: str) -> typer.models.OptionInfo:
     return option
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def parity(
     ctx: typer.Context,
     left: Annotated[str, typer.Argument(metavar="LEFT", help="A run, by convention the real one.")] = LATEST,

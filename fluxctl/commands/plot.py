@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from fluxctl.commands._options import OUTPUT, JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, OUTPUT, JsonFlag, RunsDir
 from fluxctl.commands._plot_runs import Pick, parse_pins, pick_runs
 from fluxctl.commands._plot_view import print_comparison
 from fluxctl.commands._talk import Talk, plain_text
@@ -60,7 +60,7 @@ class What(StrEnum):
     ALL = "all"
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def plot(
     ctx: typer.Context,
     what: Annotated[

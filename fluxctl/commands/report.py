@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from fluxctl.commands._analyze_model import RunModel
-from fluxctl.commands._options import JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, JsonFlag, RunsDir
 from fluxctl.commands._talk import Talk, plain_text
-from fluxctl.errors import ConfigError, NothingToDoError, UnknownNameError
+from fluxctl.errors import ConfigError, NothingToDoError, UnknownNameError, os_reason
 from fluxctl.runs.files import write_text
-from fluxctl.runs.index import RunInfo, find_run, list_runs
+from fluxctl.runs.index import RunInfo, find_run, list_runs, same_launch
 from fluxctl.runs.layout import RunFolder, runs_dir
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ fluxctl report fluxtune:sim --deep"""
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def report(
     ctx: typer.Context,
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A run, or a run set.")] = "latest",
@@ -65,7 +65,7 @@ def report(
     try:
         write_text(target, page)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(
             f"cannot write the report: {reason}", where=str(target), hint="choose a file with --out"
         ) from None
@@ -82,8 +82,7 @@ def _subject(what: str, folder: Path) -> tuple[str, list[RunInfo], Path]:
     of_set = [info for info in infos if info.record.run_set == what]
     if of_set:
         newest = of_set[-1]
-        group = newest.record.group
-        chosen = [info for info in of_set if info.record.group == group] if group else [newest]
+        chosen = same_launch(newest, of_set)
         name = "".join(char if char.isalnum() or char in "-_." else "_" for char in what)[:80]
         return f"{what}, {newest.record.created[:16].replace('T', ' ')}", chosen, folder / f"report-{name}.html"
     try:

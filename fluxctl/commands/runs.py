@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from fluxctl.commands._options import JsonFlag, RunsDir
+from fluxctl.commands._options import HELP, JsonFlag, RunsDir, RunWord
 from fluxctl.commands._render import Column, duration, megabytes, number, print_grid, rate
 from fluxctl.commands._runs_more import diff, fields, rm
 from fluxctl.commands._talk import Talk, plain_text
@@ -32,8 +32,6 @@ fluxctl runs fields latest --event agg_round
 
 fluxctl runs hash fluxtune:sim"""
 
-_HELP: Final = {"help_option_names": ["-h", "--help"]}
-
 app = typer.Typer(
     add_completion=False,
     help="List runs, look at one, compare two, remove some.",
@@ -41,14 +39,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=_EPILOG,
-    context_settings=_HELP,
+    context_settings=HELP,
 )
-Word = Annotated[
-    str, typer.Argument(metavar="RUN", help="latest, latest~1, the beginning of an id, baseline:mode, path")
-]
 
 
-@app.command("list", context_settings=_HELP)
+@app.command("list", context_settings=HELP)
 def list_(
     ctx: typer.Context,
     filters: Annotated[list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Keep these.")] = None,
@@ -74,8 +69,8 @@ def list_(
     _print_list(talk.out(), shown)
 
 
-@app.command(context_settings=_HELP)
-def show(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
+@app.command(context_settings=HELP)
+def show(ctx: typer.Context, run: RunWord = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
     """Show who a run is, how it ended and what it measured."""
     talk: Talk = ctx.obj
     info = find_run(run, runs_dir(runs_folder, os.environ))
@@ -95,21 +90,21 @@ def show(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None, 
         console.print(plain_text(f"{name:<22} {text}"), soft_wrap=True)
 
 
-@app.command(context_settings=_HELP)
-def path(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
+@app.command(context_settings=HELP)
+def path(ctx: typer.Context, run: RunWord = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
     """Print the directory of a run."""
     _print_value(ctx.obj, "path", str(find_run(run, runs_dir(runs_folder, os.environ)).folder.path), as_json=as_json)
 
 
-@app.command("hash", context_settings=_HELP)
-def hash_(ctx: typer.Context, run: Word = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
+@app.command("hash", context_settings=HELP)
+def hash_(ctx: typer.Context, run: RunWord = "latest", runs_folder: RunsDir = None, as_json: JsonFlag = False) -> None:
     """Print the canonical hash of a run: equal for runs that decided and measured the same."""
     info = find_run(run, runs_dir(runs_folder, os.environ))
     _print_value(ctx.obj, "hash", canonical_hash(info.folder.events), as_json=as_json)
 
 
 for _function in (fields, diff, rm):
-    app.command(context_settings=_HELP)(_function)
+    app.command(context_settings=HELP)(_function)
 
 
 def _print_value(talk: Talk, name: str, value: str, *, as_json: bool) -> None:

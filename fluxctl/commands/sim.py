@@ -6,8 +6,8 @@ from typing import Final
 
 import typer
 
+from fluxctl.commands._options import HELP
 from fluxctl.commands._sim_check import check_determinism
-from fluxctl.commands._sim_options import HELP
 from fluxctl.commands._sim_plan import plan
 from fluxctl.commands._sim_run import run
 from fluxctl.commands._sim_sweep import sweep

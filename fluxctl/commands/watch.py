@@ -11,7 +11,17 @@ from typing import Annotated, Final
 import typer
 
 from fluxctl import wall
-from fluxctl.commands._options import LIMITS, OUTPUT, JsonFlag, RunsDir, StallSignal, StallWindow, seconds, stall_flags
+from fluxctl.commands._options import (
+    HELP,
+    LIMITS,
+    OUTPUT,
+    JsonFlag,
+    RunsDir,
+    StallSignal,
+    StallWindow,
+    seconds,
+    stall_flags,
+)
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.commands._watch_view import LinesView, PanelView, StreamView, View, one_line, panel, standing
 from fluxctl.config.choices import choice_check
@@ -72,7 +82,7 @@ def _limit(help_text: str, metavar: str | None = None) -> typer.models.OptionInf
     return option
 
 
-@app.command(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(epilog=_EPILOG, context_settings=HELP)
 def watch(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help="Which run.")] = "latest",

@@ -80,9 +80,19 @@ def fingerprints(config: Config) -> Fingerprints:
 
 def run_differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
     """What makes two configurations different runs: dotted path -> both values, None where a side lacks it."""
+    return {path: both for path, both in _differences(left, right).items() if not _within(path, WALL_ONLY)}
+
+
+def condition_differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
+    """What makes two configurations different conditions, in the same form."""
+    return {path: both for path, both in _differences(left, right).items() if _within(path, CONDITION)}
+
+
+def _differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
     ours, theirs = (_flat(config.model_dump(mode="json")) for config in (left, right))
-    paths = [path for path in {**ours, **theirs} if not _within(path, WALL_ONLY)]
-    return {path: (ours.get(path), theirs.get(path)) for path in paths if ours.get(path) != theirs.get(path)}
+    return {
+        path: (ours.get(path), theirs.get(path)) for path in {**ours, **theirs} if ours.get(path) != theirs.get(path)
+    }
 
 
 def _within(path: str, owners: tuple[str, ...]) -> bool:

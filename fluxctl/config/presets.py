@@ -10,22 +10,22 @@ each baseline runs once in each variant).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, Strict, ValidationError
+from pydantic import Field, Strict
 
 import fluxctl.config
 from fluxctl.config.load import validate_layer
 from fluxctl.config.model import Section
-from fluxctl.config.problems import located
+from fluxctl.config.problems import validated
 from fluxctl.config.source import parse, read_text
 from fluxctl.config.tree import Node, mapping, problem_at
 from fluxctl.errors import ConfigError, ConfigProblemsError, InvariantError, UnknownNameError
+from fluxctl.registry import suggestion
 
 _PACKAGE: Final = Path(fluxctl.config.__file__).parents[1]
 
@@ -137,14 +137,17 @@ def _load(kind: str, name: str, what: str) -> Node:
         return parse(read_text(Path(name)))
     known = preset_names(kind)
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
-        raise UnknownNameError(f"there is no {what} '{name}'", hint=hint)
-    return _shipped(kind, name)
+        raise UnknownNameError(f"there is no {what} '{name}'", hint=suggestion(name, known))
+    return shipped(kind, name)
 
 
 @cache
-def _shipped(kind: str, name: str) -> Node:
+def shipped(kind: str, name: str) -> Node:
+    """A shipped preset as a tree, read once; ``name`` is one of :func:`preset_names`.
+
+    Raises:
+        ConfigError: If it is no YAML.
+    """
     return parse(read_text(presets_folder() / kind / f"{name}.yaml", f"presets/{kind}/{name}.yaml"))
 
 
@@ -152,11 +155,7 @@ def _validate(tree: Node, model: type[Section]) -> None:
     if not isinstance(tree.value, dict):
         what = "is empty" if tree.value is None else "must be a mapping of keys to values"
         raise problem_at(tree.place, f"the file {what}", f"it needs {', '.join(model.model_fields)}")
-    try:
-        model.model_validate(tree.plain())
-    except ValidationError as error:
-        found = sorted(located(error, tree, model=model), key=lambda item: item[0])
-        raise ConfigProblemsError.of(problem for _, problem in found) from None
+    validated(tree, model)
 
 
 def _known_baselines(listed: Node, own: Node, names: tuple[str, ...]) -> None:
@@ -164,8 +163,7 @@ def _known_baselines(listed: Node, own: Node, names: tuple[str, ...]) -> None:
     known = preset_names("baselines")
     for item in listed.value if isinstance(listed.value, tuple) else ():
         if item.value not in known:
-            close = difflib.get_close_matches(str(item.value), known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+            hint = suggestion(str(item.value), known)
             problems.append(problem_at(item.place, f"there is no baseline '{item.value}'", hint))
     for name, node in own.value.items() if isinstance(own.value, dict) else ():
         if name not in names:

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -14,8 +14,9 @@ from pydantic_core import ErrorDetails
 from fluxctl.config.model import Config
 from fluxctl.config.schema import field_at, section_at, suggest_key
 from fluxctl.config.tree import DEFAULT, Node, Place, problem_at
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, ConfigProblemsError
 
+M = TypeVar("M", bound=BaseModel)
 Loc = tuple[str | int, ...]
 Located = tuple[tuple[int, int, int], ConfigError]  # (layer, line, column) and the problem there
 
@@ -57,6 +58,19 @@ def shown(value: Any) -> str:  # noqa: ANN401 - anything that YAML can hold
         return "a list"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def validated(tree: Node, model: type[M]) -> M:
+    """The content of one file as a model.
+
+    Raises:
+        ConfigProblemsError: With every problem and its place, in the order of the file.
+    """
+    try:
+        return model.model_validate(tree.plain())
+    except ValidationError as error:
+        found = sorted(located(error, tree, model=model), key=lambda item: item[0])
+        raise ConfigProblemsError.of(problem for _, problem in found) from None
 
 
 def located(

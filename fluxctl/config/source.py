@@ -21,7 +21,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from fluxctl.config.tree import DEFAULT, Node, Place, Scalar, problem_at
-from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError
+from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError, os_reason
 
 _LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as ruamel counts lines
 _TAG: Final = "tag:yaml.org,2002:"
@@ -67,7 +67,7 @@ def read_text(path: Path, name: str | None = None) -> Text:
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8 text: byte {error.start} is invalid", where=shown) from None
     except OSError as error:
-        raise ConfigError(f"cannot read: {(error.strerror or str(error)).lower()}", where=shown) from None
+        raise ConfigError(f"cannot read: {os_reason(error)}", where=shown) from None
 
 
 def parse(source: Text) -> Node:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from fluxctl.config.presets import preset_names, presets_folder
-from fluxctl.config.problems import located
+from fluxctl.config.presets import preset_names, shipped
+from fluxctl.config.problems import validated
 from fluxctl.config.source import parse, read_text
 from fluxctl.config.tree import problem_at
-from fluxctl.errors import ConfigProblemsError, UnknownNameError
+from fluxctl.errors import UnknownNameError
 from fluxctl.registry import suggestion
 from fluxctl.world.availability import TraceSpec
 
@@ -37,11 +35,7 @@ def load_trace_spec(name: str) -> TraceSpec:
             raise UnknownNameError(
                 f"there is no trace '{name}'", hint=suggestion(name, known), where="availability.trace"
             )
-        tree = parse(read_text(presets_folder() / "traces" / f"{name}.yaml", f"presets/traces/{name}.yaml"))
+        tree = shipped("traces", name)
     if not isinstance(tree.value, dict):
         raise problem_at(tree.place, "the file must be a mapping of keys to values", "it needs description and kind")
-    try:
-        return TraceSpec.model_validate(tree.plain())
-    except ValidationError as error:
-        found = sorted(located(error, tree, model=TraceSpec), key=lambda item: item[0])
-        raise ConfigProblemsError.of(problem for _, problem in found) from None
+    return validated(tree, TraceSpec)

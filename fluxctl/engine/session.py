@@ -24,7 +24,7 @@ from fluxctl.config.model import Config
 from fluxctl.engine.lifeline import Lifeline
 from fluxctl.engine.prepare import Task, prepare_task
 from fluxctl.engine.run import Engine, build_engine, save_weights
-from fluxctl.errors import ExitCode, FluxError
+from fluxctl.errors import ExitCode, FluxError, os_reason
 from fluxctl.policies import REGISTRIES
 from fluxctl.policies.stopping import StopDecision
 from fluxctl.runs.files import write_json
@@ -276,7 +276,7 @@ def _log(text: str) -> None:
 
 
 def _cannot_write(error: OSError) -> str:
-    return f"a file of the run cannot be read or written: {(error.strerror or str(error)).lower()}"
+    return f"a file of the run cannot be read or written: {os_reason(error)}"
 
 
 def _detail(error: FluxError) -> str | None:

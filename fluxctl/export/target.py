@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 
 
 def need(module: str, extra: str, what: str) -> ModuleType:
@@ -51,7 +51,7 @@ def fresh_folder(folder: Path) -> Iterator[Path]:
             shutil.rmtree(folder)
         scratch.rename(folder)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot write the export: {reason}", where=str(folder)) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 from fluxctl.parity.admission import Admission, admit
 from fluxctl.parity.ladder import Ladder, PairVerdict, climb
 from fluxctl.parity.noise import read_noise
@@ -178,7 +178,7 @@ def save(comparison: Comparison) -> Path | None:
         path.parent.mkdir(exist_ok=True)
         write_json(path, {"schema_version": 1, **comparison.to_json()})
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot write the result: {reason}", where=str(path)) from None
     return path
 

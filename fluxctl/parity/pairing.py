@@ -18,7 +18,6 @@ from fluxctl.runs.layout import is_run
 from fluxctl.telemetry.reader import read_header
 from fluxctl.types import Mode
 
-LATEST: Final = "latest"
 _LAUNCH_BOTH: Final = "make one with `fluxctl launch --run-set smoke --mode both`"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 from fluxctl.runs.index import RunInfo
 from fluxctl.runs.layout import RunFolder
 from fluxctl.types import JSON, Mode
@@ -87,5 +87,5 @@ def guarded(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot read the event file: {reason}", where=str(path)) from None

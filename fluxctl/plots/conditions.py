@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
-from fluxctl.config.fingerprint import CONDITION
-from fluxctl.config.model import Config
+from fluxctl.config.fingerprint import condition_differences
 from fluxctl.config.saved import scalar
 from fluxctl.errors import ConfigError
 from fluxctl.telemetry.run_facts import RunFacts
-from fluxctl.types import JSON
 
 _MOST: Final = 6  # differences that are shown
 _LONGEST: Final = 60
@@ -47,33 +46,12 @@ def _odd_pair(runs: Sequence[RunFacts]) -> tuple[RunFacts, RunFacts] | None:
 def _told(left: RunFacts, right: RunFacts) -> str:
     if left.config is None or right.config is None:
         return f"fingerprints {left.condition} and {right.condition}"
-    found = differences(left.config, right.config)
-    shown = [f"{path} {_short(one)} and {_short(other)}" for path, one, other in found[:_MOST]]
+    found = condition_differences(left.config, right.config)
+    shown = [f"{path} {_short(one)} and {_short(other)}" for path, (one, other) in islice(found.items(), _MOST)]
     more = [f"{len(found) - _MOST} more"] if len(found) > _MOST else []
     return "; ".join([*shown, *more]) or f"fingerprints {left.condition} and {right.condition}"
 
 
-def _short(value: JSON) -> str:
+def _short(value: object) -> str:
     text = scalar(value)  # type: ignore[arg-type]  # what a configuration holds is plain
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def differences(left: Config, right: Config) -> list[tuple[str, JSON, JSON]]:
-    """Keys of the condition whose values differ, with both values, in the order of the configuration."""
-    one, other = (_flat(config.model_dump(mode="json")) for config in (left, right))
-    paths = dict.fromkeys((*one, *other))
-    return [
-        (path, one.get(path), other.get(path))
-        for path in paths
-        if one.get(path) != other.get(path)
-        and any(path == owner or path.startswith(f"{owner}.") for owner in CONDITION)
-    ]
-
-
-def _flat(value: JSON, prefix: str = "") -> dict[str, JSON]:
-    if isinstance(value, dict) and value:
-        flat: dict[str, JSON] = {}
-        for name, child in value.items():
-            flat |= _flat(child, f"{prefix}.{name}" if prefix else str(name))
-        return flat
-    return {prefix: value}

@@ -22,13 +22,13 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import Field, Strict, ValidationError
+from pydantic import Field, Strict
 
 from fluxctl.config.model import Section
-from fluxctl.config.presets import preset_names, presets_folder
-from fluxctl.config.problems import located
+from fluxctl.config.presets import preset_names, shipped
+from fluxctl.config.problems import validated
 from fluxctl.config.source import parse, read_text
 from fluxctl.config.tree import Node, problem_at
 from fluxctl.errors import ConfigError, ConfigProblemsError, UnknownNameError
@@ -38,7 +38,6 @@ from fluxctl.telemetry.series import Axis
 from fluxctl.types import Mode
 
 _KIND: Final = "figures"
-S = TypeVar("S", bound=Section)
 
 
 class RunQuery(Section):
@@ -99,7 +98,7 @@ def load_manifest(name: str) -> FigureManifest:
     tree = _parsed(name)
     if not isinstance(tree.value, dict):
         raise problem_at(tree.place, "a figure manifest must be a mapping of keys to values", "it needs labels")
-    file = _validated(tree, _File)
+    file = validated(tree, _File)
     problems = _unknown_figures(tree)
     labels: dict[str, tuple[str, ...] | RunQuery] = {}
     places: dict[str, str] = {}
@@ -127,15 +126,7 @@ def _parsed(name: str) -> Node:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}, or a file ending in .yaml"
         raise UnknownNameError(f"there is no figure manifest '{name}'", where=f"--figs {name}", hint=hint)
-    return parse(read_text(presets_folder() / _KIND / f"{name}.yaml", f"presets/{_KIND}/{name}.yaml"))
-
-
-def _validated(tree: Node, model: type[S]) -> S:
-    try:
-        return model.model_validate(tree.plain())
-    except ValidationError as error:
-        found = sorted(located(error, tree, model=model), key=lambda item: item[0])
-        raise ConfigProblemsError.of(problem for _, problem in found) from None
+    return shipped(_KIND, name)
 
 
 def _unknown_figures(tree: Node) -> list[ConfigError]:
@@ -150,7 +141,7 @@ def _unknown_figures(tree: Node) -> list[ConfigError]:
 
 def _runs(node: Node) -> tuple[str, ...] | RunQuery:
     if isinstance(node.value, dict):
-        return _validated(node, RunQuery)
+        return validated(node, RunQuery)
     items = node.value if isinstance(node.value, tuple) else (node,)
     if not items or not all(isinstance(item.value, str) and item.value for item in items):
         hint = "give a run's id, a list of ids, or {run_set: ..., baseline: ...}"

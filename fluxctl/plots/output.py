@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,17 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from fluxctl import wall
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
 from fluxctl.plots.catalogue import EXPERIMENTS
-from fluxctl.plots.figure import Cell, Figure
+from fluxctl.plots.figure import Figure
 from fluxctl.plots.group import Group, Options
 from fluxctl.plots.images import FORMATS, Image
 from fluxctl.plots.page import render
 from fluxctl.plots.summary import summaries
-from fluxctl.runs.files import write_json, write_text
+from fluxctl.runs.files import csv_text, make_folder, point_latest, write_json, write_text
 from fluxctl.types import JSON
 
-LATEST: Final = "latest"
 FIGURES: Final = "figures"
 
 
@@ -69,8 +64,8 @@ def new_folder(parent: Path) -> Path:
                 continue
             raise _cannot_write(folder, "a file is in the way") from None
         except OSError as error:
-            raise _cannot_write(folder, (error.strerror or str(error)).lower()) from None
-        _point_latest(root, folder.name)
+            raise _cannot_write(folder, os_reason(error)) from None
+        point_latest(root, folder.name)
         return folder
     raise _cannot_write(root, "no name is free")
 
@@ -82,12 +77,9 @@ def prepare_folder(folder: Path) -> Path:
         ConfigError: If it cannot be made or written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{secrets.token_hex(4)}"
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        make_folder(folder)
     except OSError as error:
-        raise _cannot_write(folder, (error.strerror or str(error)).lower()) from None
+        raise _cannot_write(folder, os_reason(error)) from None
     return folder
 
 
@@ -116,7 +108,7 @@ def write_figures(
     try:
         return _write(figures, groups, options, folder, formats=formats, request=request)
     except OSError as error:
-        raise _cannot_write(folder, (error.strerror or str(error)).lower()) from None
+        raise _cannot_write(folder, os_reason(error)) from None
 
 
 def _write(
@@ -153,15 +145,6 @@ def _write_one(figure: Figure, folder: Path, formats: Sequence[str]) -> Written:
 def images_of(written: Sequence[Written]) -> list[Image]:
     """The images for which paths are reserved."""
     return [Image(one.figure, path) for one in written for path in one.images.values()]
-
-
-def csv_text(header: Sequence[str], rows: Sequence[Sequence[Cell | JSON]]) -> str:
-    """Rows as CSV; a number is written so that it reads back the same, what is unknown is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(["" if value is None else value for value in row] for row in rows)
-    return text.getvalue()
 
 
 def _manifest(
@@ -217,15 +200,6 @@ def _index(pages: Sequence[str], options: Options) -> str:
         '<a href="summary.json">summary.json</a>; made from: <a href="manifest.json">manifest.json</a></p>'
         "</body></html>\n"
     )
-
-
-def _point_latest(root: Path, name: str) -> None:
-    scratch = root / f".{LATEST}-{secrets.token_hex(4)}"
-    try:
-        scratch.symlink_to(name, target_is_directory=True)
-        os.replace(scratch, root / LATEST)
-    except OSError:  # no links on this file system, or a folder of that name
-        scratch.unlink(missing_ok=True)
 
 
 def _cannot_write(place: Path, reason: str) -> ConfigError:

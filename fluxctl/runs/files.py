@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import secrets
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fluxctl.types import JSON
+
+LATEST: Final = "latest"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -31,6 +36,37 @@ def write_json(path: Path, data: JSON) -> None:
         ValueError: If a number is not finite, which RFC 8259 has no word for.
     """
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV; a number is written so that it reads back the same, what is unknown (None) is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    return text.getvalue()
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and make sure that files can be written there.
+
+    Raises:
+        OSError: If not.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = folder / f".probe-{secrets.token_hex(4)}"
+    probe.touch(exist_ok=False)
+    probe.unlink()
+
+
+def point_latest(folder: Path, name: str) -> None:
+    """Let the link ``latest`` in a folder name one of its entries; a folder that cannot have it is left as it is."""
+    scratch = folder / f".{LATEST}-{secrets.token_hex(4)}"
+    try:
+        scratch.symlink_to(name, target_is_directory=True)
+        os.replace(scratch, folder / LATEST)
+    except OSError:  # no links on this file system, or a directory of that name
+        scratch.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

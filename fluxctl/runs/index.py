@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from fluxctl.errors import ConfigError, ExitCode, NothingToDoError, UnknownNameError
-from fluxctl.runs.files import tail
-from fluxctl.runs.layout import LATEST, RunFolder, is_run, run_folders
+from fluxctl.runs.files import LATEST, tail
+from fluxctl.runs.layout import RunFolder, is_run, run_folders
 from fluxctl.runs.records import RunRecord, VerdictRecord
 from fluxctl.types import JSON, Mode, Verdict
 
@@ -95,6 +95,12 @@ def list_runs(folder: Path) -> list[RunInfo]:
     """All readable runs, oldest first."""
     infos = [info for run in run_folders(folder) if (info := read_info(run)) is not None]
     return sorted(infos, key=lambda info: (info.record.created, info.record.id))
+
+
+def same_launch(run: RunInfo, among: Iterable[RunInfo]) -> list[RunInfo]:
+    """The runs that were launched together with ``run``, itself included; it alone if it was launched by itself."""
+    group = run.record.group
+    return [info for info in among if info.record.group == group] if group else [run]
 
 
 def find_run(word: str, folder: Path) -> RunInfo:

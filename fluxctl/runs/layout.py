@@ -6,7 +6,6 @@ directory is never reused, and nothing outside it is written.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -19,12 +18,11 @@ from fluxctl import wall
 from fluxctl.config.fingerprint import fingerprints
 from fluxctl.config.load import Resolved
 from fluxctl.config.saved import render
-from fluxctl.errors import ConfigError, UnknownNameError
-from fluxctl.runs.files import read_json, write_json, write_text
+from fluxctl.errors import ConfigError, UnknownNameError, os_reason
+from fluxctl.runs.files import make_folder, point_latest, read_json, write_json, write_text
 from fluxctl.runs.records import ProcessMark, RunRecord, VerdictRecord
 from fluxctl.types import JSON
 
-LATEST: Final = "latest"
 _ID: Final = re.compile(r"\d{8}-\d{6}-.+-(real|sim)-[0-9a-f]{4}")
 
 
@@ -140,13 +138,10 @@ def prepare_runs_dir(folder: Path) -> None:
     Raises:
         ConfigError: If the folder cannot be made or written.
     """
-    probe = folder / f".probe-{secrets.token_hex(4)}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        make_folder(folder)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(
             f"cannot write the runs folder: {reason}",
             where=str(folder),
@@ -219,9 +214,7 @@ def run_folders(folder: Path) -> list[RunFolder]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise UnknownNameError(
-            f"cannot read the runs folder: {(error.strerror or str(error)).lower()}", where=str(folder)
-        ) from None
+        raise UnknownNameError(f"cannot read the runs folder: {os_reason(error)}", where=str(folder)) from None
     return [RunFolder(entry) for entry in entries if is_run(entry)]
 
 
@@ -233,7 +226,7 @@ def _fresh(folder: Path, created: datetime, name: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise ConfigError(f"cannot make a run directory: {reason}", where=str(path)) from None
         return path
     raise ConfigError("cannot find a free name for the run", where=str(folder))
@@ -241,13 +234,3 @@ def _fresh(folder: Path, created: datetime, name: str) -> Path:
 
 def _word(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("._")[:40] or "run"
-
-
-def point_latest(folder: Path, run_id: str) -> None:
-    """Let the link ``latest`` name a run; a folder in which that cannot be done is left as it is."""
-    scratch = folder / f".{LATEST}-{secrets.token_hex(4)}"
-    try:
-        scratch.symlink_to(run_id, target_is_directory=True)
-        os.replace(scratch, folder / LATEST)
-    except OSError:  # no links on this file system, or a directory of that name: `latest` still works as a selector
-        scratch.unlink(missing_ok=True)

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fluxctl.errors import ConfigError
+from fluxctl.errors import ConfigError, os_reason
+from fluxctl.runs.files import LATEST, point_latest
 from fluxctl.runs.index import RunInfo, list_runs
-from fluxctl.runs.layout import LATEST, point_latest
 
 
 def check_removable(infos: Sequence[RunInfo], folder: Path) -> None:
@@ -50,7 +50,7 @@ def remove_runs(infos: Sequence[RunInfo], folder: Path) -> None:
             info.folder.path.rename(doomed)
             shutil.rmtree(doomed)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"cannot remove the run: {reason}", where=str(error.filename or folder)) from None
     finally:
         _repoint(folder)

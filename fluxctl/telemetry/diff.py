@@ -15,6 +15,7 @@ from typing import Final
 
 from fluxctl.telemetry.hashing import canonical_line
 from fluxctl.telemetry.reader import Event, read_events, read_header
+from fluxctl.types import JSON
 
 CONTEXT: Final = 3
 _MOST_PATHS: Final = 20  # differing fields that are named
@@ -37,6 +38,16 @@ class Divergence:
     left: tuple[Event, ...]
     right: tuple[Event, ...]
     paths: tuple[str, ...]
+
+    def to_json(self) -> dict[str, JSON]:
+        """The difference as JSON; the names of the fields are public."""
+        return {
+            "index": self.index,
+            "paths": list(self.paths),
+            "before": list(self.before),
+            "left": list(self.left),
+            "right": list(self.right),
+        }
 
 
 def first_difference(left: str | Path, right: str | Path, *, context: int = CONTEXT) -> Divergence | None:

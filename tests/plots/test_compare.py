@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fluxctl.config.fingerprint import condition_differences
 from fluxctl.errors import ConfigError
-from fluxctl.plots.conditions import differences, mixed_warning, refuse_mixed
+from fluxctl.plots.conditions import mixed_warning, refuse_mixed
 from fluxctl.plots.group import Options, make_groups
 from fluxctl.plots.summary import summaries
 from fluxctl.runs.index import list_runs
@@ -67,7 +68,7 @@ def test_runs_of_different_conditions_are_refused_with_the_difference(series):
     assert mixed_warning([left, right]) == ""
     config = right.config.model_copy(update={"data": right.config.data.model_copy(update={"train_per_class": 7})})
     other = replace(right, config=config, condition="other")
-    assert differences(left.config, config) == [("data.train_per_class", 60, 7)]
+    assert condition_differences(left.config, config) == {"data.train_per_class": (60, 7)}
     with pytest.raises(ConfigError, match=r"data\.train_per_class 60 and 7") as caught:
         refuse_mixed([left, other])
     assert left.id in caught.value.message

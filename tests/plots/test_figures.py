@@ -16,8 +16,8 @@ from fluxctl.plots.catalogue import EXPERIMENTS, draw
 from fluxctl.plots.cut import Cut
 from fluxctl.plots.e1 import smoothed
 from fluxctl.plots.group import Options, make_groups
-from fluxctl.plots.output import csv_text
 from fluxctl.plots.seeds import band, estimate
+from fluxctl.runs.files import csv_text
 from fluxctl.runs.index import list_runs
 from fluxctl.telemetry.series import Axis, read_series
 

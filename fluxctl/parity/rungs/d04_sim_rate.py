@@ -30,6 +30,15 @@ def sim_rate(run: Observed) -> float | None:
     return float(engine_s[-1] - engine_s[0]) / passed_s if passed_s else math.inf
 
 
+def simulated_rates(left: Observed, right: Observed) -> list[float] | Finding:
+    """The rate of each simulated run, or why there is nothing to judge."""
+    simulated = list(runs_of_mode(Mode.SIM, left, right))
+    if not simulated:
+        return skip("neither run is simulated")
+    rates = [rate for run in simulated if (rate := sim_rate(run)) is not None]
+    return rates if len(rates) == len(simulated) else skip("a run has fewer than two cycles")
+
+
 @rung(
     "D4",
     "K7",
@@ -44,19 +53,16 @@ def sim_rate(run: Observed) -> float | None:
 )
 def sim_rate_is_sane(left: Observed, right: Observed, options: Options) -> Finding:  # noqa: ARG001 - whole runs
     """Engine seconds per wall second of each simulated run."""
-    simulated = list(runs_of_mode(Mode.SIM, left, right))
-    if not simulated:
-        return skip("neither run is simulated")
-    rates = [rate for run in simulated if (rate := sim_rate(run)) is not None]
-    if len(rates) < len(simulated):
-        return skip("a run has fewer than two cycles")
+    rates = simulated_rates(left, right)
+    if isinstance(rates, Finding):
+        return rates
     worst = next((rate for rate in rates if not math.isfinite(rate)), min(rates))
     is_sane = math.isfinite(worst) and worst >= LEAST
     return Finding(
         Status.PASS if is_sane else Status.FAIL,
         worst if math.isfinite(worst) else None,
         f">= {LEAST:g}, finite",
-        min(len(run.cycles) for run in simulated),
+        min(len(run.cycles) for run in runs_of_mode(Mode.SIM, left, right)),
         f"{worst:.4g} engine seconds per wall second",
         {"sim_rates": [rate if math.isfinite(rate) else None for rate in rates]},
     )

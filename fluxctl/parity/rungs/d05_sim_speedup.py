@@ -7,7 +7,7 @@ from typing import Final
 from fluxctl.parity.observed import Observed
 from fluxctl.parity.registry import rung
 from fluxctl.parity.result import Finding, Options, Role, Status, Tier
-from fluxctl.parity.rungs.d04_sim_rate import sim_rate
+from fluxctl.parity.rungs.d04_sim_rate import simulated_rates
 from fluxctl.parity.window import runs_of_mode, skip, windows
 from fluxctl.types import Mode
 
@@ -28,12 +28,9 @@ BAR: Final = 0.98  # of real time, allowing for the clock's own grain
 )
 def sim_speedup(left: Observed, right: Observed, options: Options) -> Finding:
     """The slowest simulated run's rate, and the wall time of the real run over that of its twin."""
-    simulated = list(runs_of_mode(Mode.SIM, left, right))
-    if not simulated:
-        return skip("neither run is simulated")
-    rates = [rate for run in simulated if (rate := sim_rate(run)) is not None]
-    if len(rates) < len(simulated):
-        return skip("a run has fewer than two cycles")
+    rates = simulated_rates(left, right)
+    if isinstance(rates, Finding):
+        return rates
     rate = min(rates)
     if rate == float("inf"):
         return skip("no wall time passed")
@@ -46,7 +43,7 @@ def sim_speedup(left: Observed, right: Observed, options: Options) -> Finding:
         Status.PASS if rate >= BAR else Status.WARN,
         rate,
         f">= 1 (bar {BAR:g})",
-        min(len(run.cycles) for run in simulated),
+        min(len(run.cycles) for run in runs_of_mode(Mode.SIM, left, right)),
         f"{rate:.4g} engine seconds per wall second{against}",
         {"wall_speedup": speedup},
     )
