@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fluxctl.config.fingerprint import Fingerprints
 from fluxctl.config.model import Config
-from fluxctl.runs.devices import place
+from fluxctl.runs.devices import Placement, place
 from fluxctl.types import Verdict
 
 
@@ -106,9 +106,9 @@ class DeviceFacts:
     num_asked: int
     visible: tuple[str, ...]
 
-    def trainers(self, num_trainers: int) -> tuple[int, ...]:
-        """Trainers on each of the devices that were asked for."""
-        return place(num_trainers, self.visible[: self.num_asked]).trainers
+    def placement(self, num_trainers: int) -> Placement:
+        """Where trainers go, on the devices that were asked for."""
+        return place(num_trainers, self.visible[: self.num_asked])
 
 
 @dataclass(frozen=True, slots=True)

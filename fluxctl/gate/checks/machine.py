@@ -40,16 +40,18 @@ def device_use(case: Case) -> Iterator[Told]:
     hosts = case.devices
     if hosts is None or not 1 <= hosts.num_asked <= len(hosts.visible):
         return
-    concurrency, placed = case.config.aggregation.concurrency, hosts.trainers(case.config.aggregation.concurrency)
-    if min(placed) == 0:
+    concurrency = case.config.aggregation.concurrency
+    placed = hosts.placement(concurrency)
+    if placed.num_idle:
         yield Told(
-            f"{concurrency} trainers leave {placed.count(0)} of {hosts.num_asked} devices idle",
+            f"{concurrency} trainers leave {placed.num_idle} of {hosts.num_asked} devices idle",
             f"--devices {concurrency}",
             ("aggregation.concurrency",),
         )
-    elif max(placed) > min(placed):
+    elif not placed.is_even:
+        most, least = max(placed.trainers), min(placed.trainers)
         yield Told(
-            f"{concurrency} trainers on {hosts.num_asked} devices: {max(placed)} on some, {min(placed)} on others",
+            f"{concurrency} trainers on {hosts.num_asked} devices: {most} on some, {least} on others",
             f"--concurrency {concurrency - concurrency % hosts.num_asked}, or a number of devices that divides it",
             ("aggregation.concurrency",),
         )
