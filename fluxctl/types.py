@@ -68,6 +68,8 @@ class PayloadKind(StrEnum):
     KEEP_GOING = "keep_going"
     GRADIENT = "gradient"
     MEASUREMENT = "measurement"
+    DELTA = "delta"
+    SEED_SCALAR = "seed_scalar"
 
 
 class Availability(StrEnum):

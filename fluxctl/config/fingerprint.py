@@ -47,6 +47,8 @@ CONDITION: Final = (
     "limits.stall_min_delta",
     "limits.loss_min_rel_delta",
     "engine.charge_compute",
+    "engine.charge_evaluation",
+    "engine.evaluation_s",
     "engine.commit_order",
     "engine.abandon_after_s",
 )

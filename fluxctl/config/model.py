@@ -180,10 +180,10 @@ class StepConfig(Section):
         "bin", description="local_sgd: a task's texts: the bin's mini-batch, or all that the client owns"
     )
     step_size: float = Field(0.01, gt=0, description="h of the finite difference")
-    perturbation: Literal["random", "cosine_guided", "max_jvp", "average"] = Field(
+    perturbation: Literal["random", "cosine_guided", "max_jvp", "average", "orthogonal"] = Field(
         "random", description="how the direction is chosen"
     )
-    num_directions: int = Field(1, ge=1, description="P: directions evaluated per step (max_jvp, average)")
+    num_directions: int = Field(1, ge=1, description="P: directions evaluated per step (not random, cosine_guided)")
     num_candidates: int = Field(
         10, ge=1, description="cosine_guided: directions compared with the last aggregate, per tensor"
     )
@@ -270,6 +270,11 @@ class ServerConfig(Section):
         "constant", description="learning rate over bins: constant, or up over the warm-up and then down to 0"
     )
     warmup_ratio: float = Field(0.0, ge=0, lt=1, description="linear: share of limits.max_bins that the warm-up takes")
+    on_divergence: Literal["stop", "rollback"] = Field(
+        "stop", description="stop = end DIVERGED; rollback = go on from the best model so far, with a smaller step"
+    )
+    max_rollbacks: int = Field(3, ge=1, description="rollback: after this many of them, end DIVERGED")
+    rollback_lr_factor: float = Field(0.5, gt=0, le=1, description="rollback: factor of the learning rate each time")
 
 
 class MessagesConfig(Section):
@@ -279,6 +284,20 @@ class MessagesConfig(Section):
         True,
         description="at most one full payload per client and model version; later iterations send a keep-going message",
     )
+    weights: Literal["full", "delta"] = Field(
+        "full", description="to a client: all weights, or what differs from the version that it has, exactly"
+    )
+    update: Literal["gradient", "seed_scalar"] = Field(
+        "gradient", description="from a client: the vector, or its directions' seed and derivatives, to be rebuilt"
+    )
+
+    @model_validator(mode="after")
+    def _deltas_replace_full_payloads(self) -> Self:
+        if self.weights == "delta" and not self.suppress_redundant_weights:
+            raise ValueError(
+                "weights 'delta' needs suppress_redundant_weights: a client would be sent the difference to what it has"
+            )
+        return self
 
 
 class LimitsConfig(Section):
@@ -330,6 +349,11 @@ class EngineConfig(Section):
     charge_compute: Literal["modelled", "measured"] = Field(
         "modelled", description="modelled: due = dispatch + D; measured: dispatch + max(compute, D), not reproducible"
     )
+    charge_evaluation: Literal["off", "modelled", "measured"] = Field(
+        "off",
+        description="engine time of a commit's evaluation: none; evaluation_s; or what it took, not reproducible",
+    )
+    evaluation_s: float = Field(1.0, ge=0, description="charge_evaluation modelled: engine seconds of an evaluation")
     commit_order: Literal["logical", "arrival"] = Field(
         "logical", description="logical: by due time on both clocks; arrival: as the clock delivered"
     )
@@ -396,6 +420,34 @@ class Config(Section):
             )
         if len(self.data.classes) < 2:
             raise ValueError("data.classes needs at least two labels")
+        return self
+
+    @model_validator(mode="after")
+    def _rollback_needs_the_guard(self) -> Self:
+        if self.server.on_divergence == "rollback" and not self.limits.divergence_guard:
+            raise ValueError(
+                "server.on_divergence 'rollback' needs limits.divergence_guard: without it nobody notices a divergence"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _messages_fit_the_step(self) -> Self:
+        is_guided = self.step.perturbation == "cosine_guided"
+        if self.messages.weights == "delta" and is_guided:
+            raise ValueError(
+                "messages.weights 'delta' does not carry the last aggregate, which step.perturbation 'cosine_guided' "
+                "needs; send full weights, or choose another perturbation"
+            )
+        if self.messages.update == "seed_scalar" and self.step.estimator in ("backprop", "local_sgd"):
+            raise ValueError(
+                f"messages.update 'seed_scalar' describes a forward gradient, and step.estimator is "
+                f"'{self.step.estimator}'; send the gradient"
+            )
+        if self.messages.update == "seed_scalar" and is_guided:
+            raise ValueError(
+                "messages.update 'seed_scalar' cannot describe a direction that step.perturbation 'cosine_guided' puts "
+                "together; choose random, max_jvp, average or orthogonal, or send the gradient"
+            )
         return self
 
     @property

@@ -8,6 +8,7 @@ clocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fluxctl import wall
@@ -56,6 +57,7 @@ class Aggregator:
         recorder: Telemetry.
         bins_per_round: Bins of one pass over the data.
         num_trainers: Trainer threads that must register.
+        evaluation_charge: Engine time of an evaluation that took so many wall seconds.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Aggregator:
         recorder: Recorder,
         bins_per_round: int,
         num_trainers: int,
+        evaluation_charge: Callable[[float], Ns] = lambda _: 0,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -83,6 +86,7 @@ class Aggregator:
         self._stopping = stopping
         self._recorder = recorder
         self._num_trainers = num_trainers
+        self._evaluation_charge = evaluation_charge
         self._last_cycle_wall_ns: Ns = 0
         self._held = 0  # slots in use when the cycle began
         self._num_eligible = 0  # clients that may be asked, at the end of the last cycle
@@ -175,6 +179,8 @@ class Aggregator:
         after = self._ledger.num_in_flight
         self._control.after_cycle(self.logical_now, cohort, snapshot, outcome, self._num_eligible + after)
         self._recorder.cycles.residence(self.logical_now, held, after, len(flights), num_surplus, flights)
+        if outcome.reason is not None:
+            self._intake.pass_time(self._evaluation_charge(evaluated_s))
         oldest = self._ledger.oldest_dispatch_ns()
         self._recorder.advance(self.logical_now if oldest is None else min(oldest, self.logical_now))
 
@@ -242,9 +248,17 @@ class Aggregator:
         start_ns = wall.monotonic_ns()
         evaluation = self._bin.evaluate()
         point = self._eval_point(evaluation)
+        judged = self._stopping.update(point)
+        if judged.decision is not None and judged.decision.verdict is Verdict.DIVERGED:
+            restored = self._bin.roll_back()
+            if restored is not None:
+                self._recorder.cycles.rollback(
+                    self.logical_now, self.cadence, evaluation, judged.decision.reason, self._bin
+                )
+                evaluation, point = restored, self._eval_point(restored)
+                judged = self._stopping.update(point)
         self._recorder.cycles.agg_eval(self.logical_now, self.cadence, evaluation, is_finite=point.finite)
-        self._stopping = self._stopping.update(point)
-        self.stop = self._stopping.decision
+        self._stopping, self.stop = judged, judged.decision
         self._bin.keep_if_good(evaluation)
         return (wall.monotonic_ns() - start_ns) / NS_PER_S
 

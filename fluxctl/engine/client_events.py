@@ -14,6 +14,7 @@ from fluxctl.engine.ledger import Flight
 from fluxctl.engine.messages import Train, Update, Work
 from fluxctl.engine.pace import Pace
 from fluxctl.engine.payload import Payload
+from fluxctl.engine.seed_scalar import checksum_of
 from fluxctl.engine.totals import Totals
 from fluxctl.telemetry.writer import EventSink
 from fluxctl.types import ClientId, Ns, PayloadKind, s_from_ns
@@ -35,6 +36,8 @@ class ClientEvents:
         self._mode = config.mode.value
         self._tells_beliefs = config.selection.policy.name.endswith("oort")  # where selection uses them
         self._gates = config.availability.trace != "syn_0"  # deliveries may have to wait
+        is_described = config.messages.update == "seed_scalar"
+        self._update_kind = PayloadKind.SEED_SCALAR if is_described else PayloadKind.GRADIENT
         self._totals = totals
         self._pace = pace
         self._factor = factor
@@ -84,6 +87,7 @@ class ClientEvents:
                 "avail_state": "AVL_TRAIN",
                 "jvp": report.jvp,
                 "update_norm": _norm(payload),
+                **self._rebuilt(payload),
                 "training_budget_s": s_from_ns(task.duration_ns),
                 "num_directions": report.num_directions,
                 "num_directions_total": self._totals.client_directions[task.client],
@@ -131,6 +135,10 @@ class ClientEvents:
             "forward_passes_total": passes,
         }
 
+    def _rebuilt(self, payload: Payload) -> dict[str, object]:
+        """B22: which vector a described update turned out to be."""
+        return {"rebuilt_checksum": f"{checksum_of(payload.vectors[0]):08x}"} if payload.body else {}
+
     def _compute(self, update: Update) -> dict[str, object]:
         compute_s = update.report.compute_wall_s
         return {"compute_s": compute_s, "overran": compute_s * self._factor > s_from_ns(update.task.duration_ns)}
@@ -154,9 +162,8 @@ class ClientEvents:
         )
         if self._gates and (update.due_ns > task.done_ns or is_late):
             self._withheld(update, staleness, is_accepted=is_accepted, is_late=is_late)
-        is_update = task.work is Work.TRAIN
-        kind = PayloadKind.GRADIENT if is_update else PayloadKind.MEASUREMENT
-        self._comm(update.due_ns, "up", len(update.payload), task, kind, int(is_update))
+        kind = self._update_kind if task.work is Work.TRAIN else PayloadKind.MEASUREMENT
+        self._comm(update.due_ns, "up", len(update.payload), task, kind, int(kind is PayloadKind.GRADIENT))
 
     def _withheld(self, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
         task = update.task

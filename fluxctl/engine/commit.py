@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from fluxctl.config.model import Config
+from fluxctl.config.model import Config, ServerConfig
 from fluxctl.engine.cadence import Cadence
-from fluxctl.engine.dispatcher import GlobalModel
 from fluxctl.engine.pool import Contribution, UpdatePool
+from fluxctl.engine.sending import GlobalModel
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.gate_stat import split_half_variance
 from fluxctl.learn.layout import ParamLayout
@@ -53,6 +53,23 @@ class GateOutcome:
     checksum: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A model that was good, with what the server's steps depend on.
+
+    Attributes:
+        params: Weights, shape ``(d,)``.
+        aggregate: Of the commit that made them; None for the initial ones.
+        memory: Of the optimizer.
+        evaluation: What was found of it; None if it was never evaluated.
+    """
+
+    params: torch.Tensor
+    aggregate: torch.Tensor | None
+    memory: dict[str, torch.Tensor]
+    evaluation: Evaluation | None
+
+
 class ServerLearner(Protocol):
     """The part of a learner that the server uses."""
 
@@ -81,14 +98,14 @@ class BinTrainer:
         self._learner = learner
         self._rate = rate
         self._params = learner.initial_params(config.seed)
-        self._optimizer = ServerOptimizer(ServerSettings(**config.server.model_dump()), config.limits.max_bins)
+        self._optimizer = ServerOptimizer(_settings(config.server), config.limits.max_bins)
         self._aggregate: torch.Tensor | None = None
         self._pool = UpdatePool(learner.layout.num_params)
         self._tracked = learner.layout.tracked(config.gate.tracked_tensor)
         self._history: list[float | None] = []
         self._checksum = self._hash()
-        self._best_accuracy = -1.0
-        self.last_good_params = self._params
+        self._good = Snapshot(self._params, None, {}, None)
+        self.num_rollbacks = 0
 
     @property
     def params(self) -> torch.Tensor:
@@ -147,11 +164,50 @@ class BinTrainer:
         """Whether every weight is finite."""
         return bool(torch.isfinite(self._params).all())
 
+    @property
+    def checksum(self) -> str:
+        """Hash of the trainable weights."""
+        return self._checksum
+
+    @property
+    def last_good_params(self) -> torch.Tensor:
+        """The best weights so far, shape ``(d,)``."""
+        return self._good.params
+
     def keep_if_good(self, evaluation: Evaluation) -> None:
-        """Remember the best weights so far, so that a collapse later loses nothing."""
-        if evaluation.accuracy > self._best_accuracy and math.isfinite(evaluation.loss) and self.is_finite():
-            self._best_accuracy = evaluation.accuracy
-            self.last_good_params = self._params
+        """Remember the best model so far, so that a collapse later loses nothing."""
+        best = self._good.evaluation
+        is_better = best is None or evaluation.accuracy > best.accuracy
+        if is_better and math.isfinite(evaluation.loss) and self.is_finite():
+            memory = self._optimizer.state()[0] if self._config.server.on_divergence == "rollback" else {}
+            self._good = Snapshot(self._params, self._aggregate, memory, evaluation)
+
+    def roll_back(self) -> Evaluation | None:
+        """After a divergence: go on from the best model so far, with a smaller learning rate.
+
+        Its version has not been sent to anybody yet, so the restored weights take its place.
+
+        Returns:
+            The evaluation of the restored model; None if the run shall end instead, or there is no good model.
+        """
+        server, good = self._config.server, self._good
+        if server.on_divergence == "stop" or self.num_rollbacks >= server.max_rollbacks or good.evaluation is None:
+            return None
+        self.num_rollbacks += 1
+        self._params, self._aggregate = good.params, good.aggregate
+        self._optimizer.roll_back(good.memory, server.rollback_lr_factor)
+        self._checksum = self._hash()
+        return good.evaluation
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the next step."""
+        return self._optimizer.lr
 
     def _hash(self) -> str:
         return hashlib.blake2b(self._params.numpy().tobytes(), digest_size=8).hexdigest()
+
+
+def _settings(server: ServerConfig) -> ServerSettings:
+    names = {field.name for field in fields(ServerSettings)}
+    return ServerSettings(**server.model_dump(include=names))

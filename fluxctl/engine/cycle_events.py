@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fluxctl.config.model import Config
 from fluxctl.engine.cadence import Cadence
 from fluxctl.engine.cohort import SelectionRecord
+from fluxctl.engine.commit import BinTrainer
 from fluxctl.engine.dispatcher import Dispatcher
 from fluxctl.engine.ledger import Flight, set_fingerprint
 from fluxctl.engine.pace import Pace
@@ -101,6 +102,23 @@ class CycleEvents:
         if committed:
             self._pace.committed(t)
         self._writer.emit(t, "agg_round", fields, wall={**measured, **self._pace.at(t)})
+
+    def rollback(self, t: Ns, cadence: Cadence, seen: Evaluation, reason: str, trainer: BinTrainer) -> None:
+        """B16: a model that has diverged is replaced; what was seen of it is told here, and not as an evaluation."""
+        self._totals.rollbacks = trainer.num_rollbacks
+        self._writer.emit(
+            t,
+            "rollback",
+            {
+                "version": cadence.version,
+                "test_accuracy": seen.accuracy,
+                "test_loss": seen.loss,
+                "reason": reason,
+                "num_rollbacks": trainer.num_rollbacks,
+                "lr": trainer.lr,
+                "model_checksum": trainer.checksum,
+            },
+        )
 
     def agg_eval(self, t: Ns, cadence: Cadence, evaluation: Evaluation, *, is_finite: bool) -> None:
         """C3: one evaluation of the global model; that its weights are not finite is said only when it is so."""

@@ -14,25 +14,16 @@ from fluxctl.engine.clock import Clock
 from fluxctl.engine.cohort import CohortSelector, SelectionRecord
 from fluxctl.engine.ledger import Flight, Ledger
 from fluxctl.engine.messages import Cancel, ToTrainer, Train, Work
-from fluxctl.engine.payload import Payload, Vector, encode
+from fluxctl.engine.sending import GlobalModel, WeightSender
 from fluxctl.types import ClientId, Ns, PayloadKind
 from fluxctl.world.flight import ClientWorld
 
-_NUM_TENSORS: Final = {PayloadKind.KEEP_GOING: 0, PayloadKind.WEIGHTS: 1, PayloadKind.WEIGHTS_AND_GRADIENT: 2}
-
-
-@dataclass(frozen=True, slots=True)
-class GlobalModel:
-    """What the server would send: weights, and the last aggregate when the bin is guided by it."""
-
-    params: Vector
-    guide: Vector | None
-
-    def payload(self, cadence: Cadence) -> Payload:
-        """The full message for the current version."""
-        if self.guide is None:
-            return Payload(PayloadKind.WEIGHTS, *cadence.triple, vectors=(self.params,))
-        return Payload(PayloadKind.WEIGHTS_AND_GRADIENT, *cadence.triple, vectors=(self.params, self.guide))
+_NUM_TENSORS: Final = {
+    PayloadKind.KEEP_GOING: 0,
+    PayloadKind.WEIGHTS: 1,
+    PayloadKind.WEIGHTS_AND_GRADIENT: 2,
+    PayloadKind.DELTA: 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +60,13 @@ class Dispatcher:
         ledger: Client states.
         agenda: What is foreseen for each dispatch.
         cohorts: Who is asked.
+        sender: What they are sent.
         works: What each kind of work costs.
         inboxes: Mailboxes of the trainer threads.
         hire: Starts one more trainer thread, adds its mailbox, and returns its number; for when others are stuck.
         concurrency: Most clients in flight, C.
         goal: Updates per cycle, K.
         stagger_ns: Time between the starts of one refill; 0 = all at once.
-        suppresses_weights: Send a keep-going message to a client that has the current version.
         deliver: Hands a message to its client, before a thread works on it.
         on_selection: Called after each selection.
         on_dispatch: Called after each dispatch.
@@ -85,24 +76,21 @@ class Dispatcher:
     ledger: Ledger
     agenda: Agenda
     cohorts: CohortSelector
+    sender: WeightSender
     works: Mapping[Work, WorkModel]
     inboxes: list[Mailbox[ToTrainer]]
     hire: Callable[[], int]
     concurrency: int
     goal: int
     stagger_ns: Ns
-    suppresses_weights: bool
     deliver: Callable[[Train], None]
     on_selection: Callable[[Ns, Cadence, SelectionRecord], None]
     on_dispatch: Callable[[DispatchRecord], None]
-    num_suppressed: int = 0
     is_short: bool = False  # the last fill found fewer clients than free slots
     registered: set[int] = field(default_factory=set)  # trainer threads that have started
     _free: list[int] = field(default_factory=list)  # heap of trainer threads without work
     _working: dict[int, int] = field(default_factory=dict)  # task id -> trainer thread
-    _has_version: dict[ClientId, int] = field(default_factory=dict)
     _attempts: dict[ClientId, tuple[Triple, int]] = field(default_factory=dict)
-    _encoded: tuple[int, bytes] | None = None  # full payload of a version
 
     def register(self, trainer: int) -> None:
         """A trainer thread is ready for work; one that was hired is known already."""
@@ -115,10 +103,6 @@ class Dispatcher:
         trainer = self._working.pop(task_id, None)
         if trainer is not None:
             heapq.heappush(self._free, trainer)
-
-    def forget_weights(self, client: ClientId) -> None:
-        """``client`` may have lost what it was sent; its next message is a full one."""
-        self._has_version.pop(client, None)
 
     def fill(self, t: Ns, cadence: Cadence, model: GlobalModel) -> int:
         """Dispatch until C clients are in flight or nobody is eligible, and as many more evaluate as there is use for.
@@ -165,10 +149,10 @@ class Dispatcher:
         work: Work = Work.TRAIN,
     ) -> None:
         """Send ``client`` the current bin at logical time ``t``; it starts ``stagger_ns`` later."""
-        data, kind = self._payload(client, cadence, model)
+        message = self.sender.message(client, cadence, model)
         costs = self.works[work]
         passes = costs.passes(client, cadence.bin)
-        plan = costs.world.plan(client, t + stagger_ns, passes, len(data), costs.reply_bytes)
+        plan = costs.world.plan(client, t + stagger_ns, passes, len(message.data), costs.reply_bytes)
         flight = self.ledger.dispatch(
             client, dispatch_ns=plan.dispatch_ns, due_ns=plan.delivery_ns, duration_ns=plan.duration_ns, work=work
         )
@@ -185,12 +169,12 @@ class Dispatcher:
             done_ns=plan.due_ns,
             earliest_due_ns=plan.delivery_ns,
             duration_ns=plan.duration_ns,
-            payload=data,
+            payload=message.data,
             work=work,
         )
         trainer = self._free_trainer()
         self._working[flight.task_id] = trainer
-        self.on_dispatch(DispatchRecord(task, kind, _NUM_TENSORS[kind], stagger_ns))
+        self.on_dispatch(DispatchRecord(task, message.kind, _NUM_TENSORS[message.kind], stagger_ns))
         self.deliver(task)
         self.clock.put(self.inboxes[trainer], task)
 
@@ -208,16 +192,6 @@ class Dispatcher:
         trainer = self.hire()
         self.registered.add(trainer)
         return trainer
-
-    def _payload(self, client: ClientId, cadence: Cadence, model: GlobalModel) -> tuple[bytes, PayloadKind]:
-        if self.suppresses_weights and self._has_version.get(client) == cadence.version:
-            self.num_suppressed += 1
-            return encode(Payload(PayloadKind.KEEP_GOING, *cadence.triple)), PayloadKind.KEEP_GOING
-        self._has_version[client] = cadence.version
-        payload = model.payload(cadence)
-        if self._encoded is None or self._encoded[0] != cadence.version:
-            self._encoded = (cadence.version, encode(payload))
-        return self._encoded[1], payload.kind
 
     def _attempt(self, client: ClientId, triple: Triple) -> int:
         last, count = self._attempts.get(client, (None, -1))

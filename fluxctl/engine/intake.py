@@ -15,13 +15,14 @@ from fluxctl.config.model import Config, TrainerErrorPolicy
 from fluxctl.engine.agenda import Agenda, Entry, Turn
 from fluxctl.engine.cadence import Cadence, Triple
 from fluxctl.engine.collector import Collector, Handed, TrainerFailedError
-from fluxctl.engine.dispatcher import Dispatcher, GlobalModel
+from fluxctl.engine.dispatcher import Dispatcher
 from fluxctl.engine.ledger import ClientState, Ledger
 from fluxctl.engine.messages import TrainerFailure, Update, Work
-from fluxctl.engine.payload import decode
+from fluxctl.engine.payload import Payload, decode
 from fluxctl.engine.pool import Contribution
 from fluxctl.engine.recorder import Recorder
 from fluxctl.engine.roster import Roster
+from fluxctl.engine.sending import GlobalModel
 from fluxctl.engine.world_log import WorldLog
 from fluxctl.policies.staleness.base import StalenessPolicy, StalenessView
 from fluxctl.types import NEVER, ClientId, Ns, s_from_ns
@@ -38,6 +39,7 @@ class Intake:
         roster: Who may be asked.
         dispatcher: Fills free slots.
         collector: Receives in order.
+        open_update: Reads an update's bytes.
         staleness: Which late updates count.
         recorder: Telemetry.
         world_log: Telemetry of availability.
@@ -51,6 +53,7 @@ class Intake:
     roster: Roster
     dispatcher: Dispatcher
     collector: Collector
+    open_update: Callable[[bytes], Payload]
     staleness: StalenessPolicy
     recorder: Recorder
     world_log: WorldLog
@@ -193,6 +196,11 @@ class Intake:
             if self._shrinks:
                 self._goal = min(self._goal, self.dispatcher.concurrency - self._num_lost)
 
+    def pass_time(self, ns: Ns) -> None:
+        """Let logical time go on by ``ns``, at most to the end of the budget."""
+        if ns:
+            self._advance(min(self.now + ns, self.budget_ns))
+
     def _advance(self, t: Ns) -> None:
         self.now = max(self.now, t)
         self.world_log.advance(self.now)
@@ -224,7 +232,7 @@ class Intake:
     def _judge(self, handed: Handed, update: Update, cadence: Cadence, model: GlobalModel) -> Contribution | None:
         """Record a delivered update and ask the staleness policy whether it counts."""
         task = update.task
-        payload = decode(update.payload)
+        payload = self.open_update(update.payload)
         decision = self.staleness.judge(
             StalenessView(
                 update_version=task.version,
@@ -269,7 +277,7 @@ class Intake:
             self._retries[client] = self._retries.get(client, 0) + 1
             if self._retries[client] > self.config.engine.trainer_retries:
                 raise TrainerFailedError(failure)
-            self.dispatcher.forget_weights(client)
+            self.dispatcher.sender.forget(client)
             has_slot = self.ledger.num_in_flight < self.dispatcher.concurrency and self.now < self.budget_ns
             if has_slot and failure.task.work is Work.TRAIN:
                 self.dispatcher.dispatch(client, self.now, cadence, model)

@@ -1,8 +1,9 @@
 """What travels between aggregator and clients, as bytes.
 
 Sizes in telemetry are lengths of these encodings, never parameter counts times four. A message is a fixed header
-(magic, kind, version, bin, iteration, vector length, number of vectors), the vectors as little-endian float32, and
-for what clients send a fixed trailer of scalars. Decoding is zero-copy: the vectors are read-only views of the bytes.
+(magic, kind, version, bin, iteration, length, number of vectors), the vectors as little-endian float32, and for what
+clients send a fixed trailer of scalars. Decoding is zero-copy: the vectors are read-only views of the bytes. Compact
+kinds have a body of their own instead of vectors, see ``weight_delta`` and ``seed_scalar``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ _NUM_VECTORS: Final = {
     PayloadKind.WEIGHTS_AND_GRADIENT: 2,
     PayloadKind.GRADIENT: 1,
     PayloadKind.MEASUREMENT: 0,
+    PayloadKind.DELTA: 0,
+    PayloadKind.SEED_SCALAR: 0,
 }
-_FROM_CLIENTS: Final = frozenset({PayloadKind.GRADIENT, PayloadKind.MEASUREMENT})
+_FROM_CLIENTS: Final = frozenset({PayloadKind.GRADIENT, PayloadKind.MEASUREMENT, PayloadKind.SEED_SCALAR})
+_COMPACT: Final = frozenset({PayloadKind.DELTA, PayloadKind.SEED_SCALAR})
 
 
 class PayloadError(ValueError):
@@ -49,6 +53,7 @@ class Payload:
         loss: Mini-batch loss in nats (from clients only).
         stat_utility: Statistical utility (from clients only).
         num_samples: Samples behind them (from clients only).
+        body: What a compact kind carries.
     """
 
     kind: PayloadKind
@@ -59,6 +64,7 @@ class Payload:
     loss: float = 0.0
     stat_utility: float = 0.0
     num_samples: int = 0
+    body: bytes = b""
 
 
 def update_bytes(num_params: int) -> int:
@@ -66,19 +72,19 @@ def update_bytes(num_params: int) -> int:
     return _HEADER.size + 4 * num_params + _SCALARS.size
 
 
-def measurement_bytes() -> int:
-    """Size of an encoded measurement."""
-    return _HEADER.size + _SCALARS.size
+def reply_bytes(body: int = 0) -> int:
+    """Size of what a client sends besides vectors, with a body of that many bytes; a measurement has none."""
+    return _HEADER.size + body + _SCALARS.size
 
 
 def encode(payload: Payload) -> bytes:
     """Turn a message into the bytes that would travel."""
-    length = payload.vectors[0].size if payload.vectors else 0
+    length = payload.vectors[0].size if payload.vectors else len(payload.body)
     kind = _KINDS.index(payload.kind)
     header = _HEADER.pack(
         _MAGIC, kind, len(payload.vectors), 0, payload.version, payload.bin, payload.iteration, length
     )
-    parts = [header, *(np.ascontiguousarray(vector, dtype="<f4").tobytes() for vector in payload.vectors)]
+    parts = [header, *(np.ascontiguousarray(vector, dtype="<f4").tobytes() for vector in payload.vectors), payload.body]
     if payload.kind in _FROM_CLIENTS:
         parts.append(_SCALARS.pack(payload.loss, payload.stat_utility, payload.num_samples))
     return b"".join(parts)
@@ -98,13 +104,14 @@ def decode(data: bytes) -> Payload:
     kind = _KINDS[kind_index]
     if num_vectors != _NUM_VECTORS[kind] or length < 0:
         raise PayloadError(f"payload of kind {kind} claims {num_vectors} vectors of length {length}")
-    body_end = _HEADER.size + 4 * length * num_vectors
+    body_end = _HEADER.size + (length if kind in _COMPACT else 4 * length * num_vectors)
     expected = body_end + (_SCALARS.size if kind in _FROM_CLIENTS else 0)
     if len(data) != expected:
         raise PayloadError(f"payload of {len(data)} bytes, expected {expected}")
+    body = data[_HEADER.size : body_end] if kind in _COMPACT else b""
     flat = np.frombuffer(data, dtype="<f4", count=length * num_vectors, offset=_HEADER.size)
     vectors = tuple(flat[i * length : (i + 1) * length] for i in range(num_vectors))
     if kind not in _FROM_CLIENTS:
-        return Payload(kind, version, bin_index, iteration, vectors)
+        return Payload(kind, version, bin_index, iteration, vectors, body=body)
     loss, stat_utility, num_samples = _SCALARS.unpack_from(data, body_end)
-    return Payload(kind, version, bin_index, iteration, vectors, loss, stat_utility, num_samples)
+    return Payload(kind, version, bin_index, iteration, vectors, loss, stat_utility, num_samples, body)

@@ -73,7 +73,7 @@ def round_fields(
         "agg_rate_type": config.aggregation.rate.name,
         "rates": outcome.rates,
         "gated_total": totals.gated,
-        "redundant_suppressed_total": dispatcher.num_suppressed,
+        "redundant_suppressed_total": dispatcher.sender.num_suppressed,
         "surplus_total": totals.surplus,
         "dynamic_c": dispatcher.concurrency,
         "num_eligible": num_eligible,

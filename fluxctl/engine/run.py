@@ -29,9 +29,11 @@ from fluxctl.engine.featurise import num_cores
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
 from fluxctl.engine.messages import StopRequest, ToAggregator, ToTrainer, Train, Work
-from fluxctl.engine.payload import measurement_bytes, update_bytes
+from fluxctl.engine.opening import UpdateOpener
+from fluxctl.engine.payload import reply_bytes
 from fluxctl.engine.recorder import Recorder
 from fluxctl.engine.roster import Roster
+from fluxctl.engine.sending import WeightSender
 from fluxctl.engine.trainer import Trainer, Workload
 from fluxctl.engine.virtual_clock import VirtualClock
 from fluxctl.engine.wall_clock import WallClock
@@ -153,7 +155,9 @@ def build_engine(
     executor = LocalExecutor(
         _num_workers(config), on_one_core(lambda: None), shortest_s=0.0 if is_free else SHORTEST_STEP_S
     )
-    work = workload or ClientWorkload(learner, shards, config.seed, config.engine.fault_client, step=config.step)
+    work = workload or ClientWorkload(
+        learner, shards, config.seed, config.engine.fault_client, step=config.step, messages=config.messages
+    )
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
     world = world or build_world(config)
@@ -172,7 +176,7 @@ def build_engine(
         clock.spawn(on_one_core(new_trainer(index, inboxes[index]).run), f"trainer-{index}", key=index)
         return index
 
-    agenda = Agenda(ledger)
+    agenda, opener = Agenda(ledger), UpdateOpener(config, learner.layout.num_params)
     rate = RATES.build(config.aggregation.rate.name, config.aggregation.rate.params)
     bin_trainer = BinTrainer(config, learner, rate)
     dispatcher = Dispatcher(
@@ -181,17 +185,15 @@ def build_engine(
         agenda=agenda,
         cohorts=cohorts,
         works={
-            Work.TRAIN: WorkModel(world, _passes_rule(config, shards), update_bytes(learner.layout.num_params)),
-            Work.EVALUATE: WorkModel(
-                world.for_evaluation(), _evaluation_passes_rule(config, shards), measurement_bytes()
-            ),
+            Work.TRAIN: WorkModel(world, _passes_rule(config, shards), opener.num_bytes),
+            Work.EVALUATE: WorkModel(world.for_evaluation(), _evaluation_passes_rule(config, shards), reply_bytes()),
         },
         inboxes=inboxes,
         hire=hire,
         concurrency=config.aggregation.concurrency,
         goal=config.aggregation.goal,
         stagger_ns=ns_from_s(config.aggregation.stagger_s) if config.aggregation.refill == "staggered" else 0,
-        suppresses_weights=config.messages.suppress_redundant_weights,
+        sender=WeightSender(config.messages.suppress_redundant_weights, config.messages.weights),
         deliver=work.receive,
         on_selection=recorder.cycles.selection,
         on_dispatch=recorder.clients.dispatch,
@@ -204,6 +206,7 @@ def build_engine(
         roster=roster,
         dispatcher=dispatcher,
         collector=_build_collector(config, clock, ledger, inbox, dispatcher, recorder),
+        open_update=opener,
         staleness=STALENESS.build(config.aggregation.staleness.name, config.aggregation.staleness.params),
         recorder=recorder,
         world_log=WorldLog(
@@ -224,6 +227,7 @@ def build_engine(
         recorder=recorder,
         bins_per_round=max(1, shards.max_bins),
         num_trainers=num_trainers,
+        evaluation_charge=_evaluation_charge(config, clock.factor),
     )
     trainers = [new_trainer(index, box) for index, box in enumerate(inboxes)]
     return Engine(clock, aggregator, trainers, inbox, executor, recorder, bin_trainer)
@@ -255,6 +259,15 @@ def _due_rule(config: Config, world: ClientWorld, factor: float) -> Callable[[Tr
         )
 
     return due
+
+
+def _evaluation_charge(config: Config, factor: float) -> Callable[[float], Ns]:
+    """Engine time of an evaluation, given the wall seconds that it took."""
+    engine = config.engine
+    if engine.charge_evaluation == "measured":
+        return lambda wall_s: ns_from_s(wall_s * factor)
+    modelled_ns = ns_from_s(engine.evaluation_s) if engine.charge_evaluation == "modelled" else 0
+    return lambda _: modelled_ns
 
 
 def _budget_ns(config: Config) -> Ns:

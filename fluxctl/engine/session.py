@@ -186,6 +186,8 @@ class Session:
             "updates": totals.updates,
             "bytes_down": totals.bytes_down,
             "bytes_up": totals.bytes_up,
+            **({"rollbacks": totals.rollbacks} if totals.rollbacks else {}),
+            **({"evaluations": totals.evaluations} if totals.evaluations else {}),
             "hash": canonical_hash(self.folder.events),
         }
 

@@ -19,6 +19,7 @@ class Totals:
     stale_rejected: int = 0
     abandoned: int = 0
     gated: int = 0
+    rollbacks: int = 0
     best_accuracy: float | None = None
     final_accuracy: float | None = None
     client_passes: dict[int, int] = field(default_factory=dict)

@@ -6,22 +6,20 @@ and the last aggregate if guided directions need it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from fluxctl import wall
-from fluxctl.config.model import StepConfig
+from fluxctl.config.model import MessagesConfig, StepConfig
 from fluxctl.data.partition import Shards
+from fluxctl.engine.held import HeldModels
 from fluxctl.engine.messages import StepReport, Train, Work
-from fluxctl.engine.payload import Payload, Vector, decode, encode
+from fluxctl.engine.payload import Payload, Vector, encode
+from fluxctl.engine.seed_scalar import SeedScalar, checksum_of
 from fluxctl.engine.trainer import StepOutput
-from fluxctl.errors import InvariantError
 from fluxctl.learn.learner import Measurement, StepRequest, StepResult
+from fluxctl.learn.rebuild import description_of
 from fluxctl.types import NS_PER_S, ClientId, PayloadKind
-from fluxctl.world.seeds import stream
+from fluxctl.world.seeds import Stream, stream
 
 
 class StepLearner(Protocol):
@@ -40,15 +38,6 @@ class InjectedFaultError(RuntimeError):
     """Raised on request of ``engine.fault_client``, to see what the engine makes of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldModel:
-    """What a client keeps between tasks: weights, and the last aggregate when it was sent, shape ``(d,)`` each."""
-
-    version: int
-    params: Tensor
-    guide: Tensor | None
-
-
 class ClientWorkload:
     """Steps of all clients.
 
@@ -58,6 +47,7 @@ class ClientWorkload:
         seed: The run's seed.
         fault_client: Client that raises instead of training, for testing; None = nobody.
         step: What a task is.
+        messages: How updates travel.
     """
 
     def __init__(
@@ -68,27 +58,19 @@ class ClientWorkload:
         fault_client: int | None = None,
         *,
         step: StepConfig = StepConfig(),  # noqa: B008 - frozen
+        messages: MessagesConfig = MessagesConfig(),  # noqa: B008
     ) -> None:
         self._learner = learner
         self._shards = shards
         self._step = step
+        self._describes = messages.update == "seed_scalar"
         self._seed = seed
         self._fault_client = fault_client
-        self._held: dict[ClientId, HeldModel] = {}  # written at dispatch, read by steps
-        self._latest: tuple[bytes, HeldModel | None] = (b"", None)
+        self._models = HeldModels()
 
     def receive(self, task: Train) -> None:
         """Keep the weights that came with a task; a client has them even if its step is cancelled before it starts."""
-        data, model = self._latest
-        if task.payload is not data:  # all clients of a version are sent the same bytes
-            payload = decode(task.payload)
-            if payload.kind is PayloadKind.KEEP_GOING:
-                return
-            tensors = [torch.from_numpy(vector.copy()) for vector in payload.vectors]
-            model = HeldModel(payload.version, tensors[0], tensors[1] if len(tensors) > 1 else None)
-            self._latest = (task.payload, model)
-        assert model is not None
-        self._held[task.client] = model
+        self._models.receive(task)
 
     def step(self, task: Train) -> StepOutput:
         """Do one local step, or measure what one would begin with.
@@ -104,7 +86,7 @@ class ClientWorkload:
         wall_start = wall.monotonic_ns()
         samples = task_samples(self._step, self._shards, task.client, task.bin)
         unused = stream(self._seed, "evaluation", client=task.client)  # nothing is random in a forward pass
-        found = self._learner.measure(StepRequest(params=self._model(task).params, samples=samples, stream=unused))
+        found = self._learner.measure(StepRequest(params=self._models.of(task).params, samples=samples, stream=unused))
         data = encode(
             Payload(
                 PayloadKind.MEASUREMENT,
@@ -119,7 +101,7 @@ class ClientWorkload:
 
     def _train(self, task: Train) -> StepOutput:
         wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
-        model = self._model(task)
+        model = self._models.of(task)
         cpu_fetched = wall.thread_cpu_ns()
         samples = task_samples(self._step, self._shards, task.client, task.bin)
         keyed = stream(
@@ -133,19 +115,7 @@ class ClientWorkload:
         cpu_prepared = wall.thread_cpu_ns()
         result = self._learner.step(StepRequest(params=model.params, samples=samples, stream=keyed, guide=model.guide))
         cpu_trained = wall.thread_cpu_ns()
-        gradient: Vector = result.gradient.numpy()
-        data = encode(
-            Payload(
-                PayloadKind.GRADIENT,
-                task.version,
-                task.bin,
-                task.iteration,
-                (gradient,),
-                result.loss,
-                result.stat_utility,
-                result.num_samples,
-            )
-        )
+        data = self._encode(task, keyed, result)
         cpu_encoded = wall.thread_cpu_ns()
         report = StepReport(
             forward_passes=result.forward_passes,
@@ -163,12 +133,14 @@ class ClientWorkload:
         )
         return StepOutput(data, report)
 
-    def _model(self, task: Train) -> HeldModel:
-        held = self._held.get(task.client)
-        if held is None or held.version != task.version:
-            has = "none" if held is None else f"version {held.version}"
-            raise InvariantError(f"client {task.client} must train version {task.version}, but has {has}")
-        return held
+    def _encode(self, task: Train, keyed: Stream, result: StepResult) -> bytes:
+        gradient: Vector = result.gradient.numpy()
+        scalars = (result.loss, result.stat_utility, result.num_samples)
+        stamps = (task.version, task.bin, task.iteration)
+        if not self._describes:
+            return encode(Payload(PayloadKind.GRADIENT, *stamps, (gradient,), *scalars))
+        described = SeedScalar(keyed.key, *description_of(result, self._step), checksum_of(gradient))
+        return encode(Payload(PayloadKind.SEED_SCALAR, *stamps, (), *scalars, described.pack()))
 
 
 def task_samples(step: StepConfig, shards: Shards, client: ClientId, bin_index: int) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fluxctl.config.model import StepConfig
+from fluxctl.errors import ConfigError
 from fluxctl.learn.controls import PASSES_PER_GRADIENT, LocalSgdSettings, backprop, local_sgd
 from fluxctl.learn.evaluate import Evaluation, evaluate
 from fluxctl.learn.features import FeatureSet
@@ -63,6 +64,12 @@ class Learner:
 
     def __init__(self, suffix: Suffix, train: FeatureSet, test: FeatureSet, step: StepConfig) -> None:
         self.layout: ParamLayout = suffix.layout
+        if step.perturbation == "orthogonal" and step.num_directions > self.layout.num_params:
+            raise ConfigError(
+                f"{step.num_directions} orthogonal directions do not fit {self.layout.num_params} trainable parameters",
+                hint="lower step.num_directions",
+                where="step.num_directions",
+            )
         self._suffix = suffix
         self._train = train
         self._test = test

@@ -6,6 +6,7 @@ The estimate is ``g = jvp(v) v``. Perturbations differ in which v:
 * ``cosine_guided``: per tensor, the one of ``num_candidates`` draws nearest to the last aggregate; without one, random.
 * ``max_jvp``: of P draws, the one with the largest ``|jvp|``.
 * ``average``: the mean of ``jvp_p v_p`` over P draws.
+* ``orthogonal``: the same over P draws that are made orthogonal to each other.
 
 With ``fast_path`` off, the step also does what older scripts did: three log-only passes at theta and, for
 ``max_jvp``, a second evaluation of the winner. Their values are never used, so the estimate is bit-identical.
@@ -26,7 +27,7 @@ from fluxctl.learn.gate_stat import mean, statistical_utility
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.points import Points
 from fluxctl.learn.split import Batch, Suffix
-from fluxctl.learn.tangents import draw_directions, guided_direction
+from fluxctl.learn.tangents import draw_directions, guided_direction, orthogonal_directions
 from fluxctl.world.seeds import Stream
 
 _LOG_PASSES = 3
@@ -145,7 +146,7 @@ def local_step(request: StepRequest, batch: Batch, suffix: Suffix, step: StepCon
             estimator(losses_at, basis[[0, 1 + winner]], step.step_size)
 
     return StepResult(
-        gradient=_estimate(basis, found.jvps, winner, step),
+        gradient=estimate(basis, found.jvps, winner, step),
         loss=mean(found.sample_losses),
         stat_utility=statistical_utility(found.sample_losses),
         jvps=found.jvps,
@@ -162,7 +163,8 @@ def _basis(request: StepRequest, layout: ParamLayout, step: StepConfig) -> Tenso
     if step.perturbation == "cosine_guided" and request.guide is not None:
         candidates = draw_directions(layout.num_params, step.num_candidates, request.stream)
         return torch.stack([request.params, guided_direction(candidates, request.guide, layout)])
-    return draw_directions(layout.num_params, step.num_directions, request.stream, request.params)
+    draw = orthogonal_directions if step.perturbation == "orthogonal" else draw_directions
+    return draw(layout.num_params, step.num_directions, request.stream, request.params)
 
 
 def _winner(jvps: Sequence[float]) -> int:
@@ -171,7 +173,15 @@ def _winner(jvps: Sequence[float]) -> int:
     return sizes.index(max(sizes))
 
 
-def _estimate(basis: Tensor, jvps: Sequence[float], winner: int, step: StepConfig) -> Tensor:
-    if step.perturbation == "average":
+def estimate(basis: Tensor, jvps: Sequence[float], winner: int, step: StepConfig) -> Tensor:
+    """The gradient that derivatives along directions stand for, shape ``(d,)``.
+
+    Args:
+        basis: Theta and the directions, shape ``(1 + P, d)``.
+        jvps: Derivative along each direction.
+        winner: Index of the direction that is taken, where one is.
+        step: Perturbation.
+    """
+    if step.perturbation in ("average", "orthogonal"):
         return torch.mv(basis[1:].t(), torch.tensor(jvps)).div_(len(jvps))
     return basis[1 + winner] * jvps[winner]

@@ -183,6 +183,7 @@ class ServerOptimizer:
     Attributes:
         num_steps: Steps taken.
         num_clipped: Steps whose aggregate was longer than ``clip_norm``.
+        lr_scale: Factor of the configured learning rate; rollbacks lower it.
 
     Raises:
         UnknownNameError: If the optimizer is not one of :data:`OPTIMIZERS`.
@@ -202,15 +203,17 @@ class ServerOptimizer:
         self.settings = settings
         self.num_steps = 0
         self.num_clipped = 0
+        self.lr_scale = 1.0
         self._total_steps = total_steps
         self._rule = OPTIMIZERS[settings.optimizer](settings)
 
     @property
     def lr(self) -> float:
         """Learning rate of the next step."""
+        lr = self.settings.lr * self.lr_scale
         if self.settings.schedule == "constant" or self._total_steps is None:
-            return self.settings.lr
-        return self.settings.lr * linear_factor(self.num_steps, self._total_steps, self.settings.warmup_ratio)
+            return lr
+        return lr * linear_factor(self.num_steps, self._total_steps, self.settings.warmup_ratio)
 
     def step(self, params: Tensor, aggregate: Tensor) -> Tensor:
         """Take one step down the aggregate.
@@ -237,8 +240,17 @@ class ServerOptimizer:
             "optimizer": self.settings.optimizer,
             "num_steps": self.num_steps,
             "num_clipped": self.num_clipped,
+            "lr_scale": self.lr_scale,
         }
         return self._rule.state(), meta
+
+    def roll_back(self, arrays: Mapping[str, Tensor], lr_factor: float) -> None:
+        """Forget the steps since :meth:`state` gave ``arrays``, and step more carefully from now on.
+
+        The number of steps stays, so that a schedule goes on as planned.
+        """
+        self._rule.load(arrays)
+        self.lr_scale *= lr_factor
 
     def load(self, arrays: Mapping[str, Tensor], meta: Mapping[str, JSON]) -> None:
         """Go on from what :meth:`state` gave.
@@ -249,4 +261,5 @@ class ServerOptimizer:
         if meta["optimizer"] != self.settings.optimizer:
             raise ValueError(f"state of '{meta['optimizer']}' cannot be used by '{self.settings.optimizer}'")
         self.num_steps, self.num_clipped = int(meta["num_steps"]), int(meta["num_clipped"])
+        self.lr_scale = float(meta["lr_scale"])
         self._rule.load(arrays)

@@ -18,7 +18,9 @@ from fluxctl.learn.layout import ParamLayout
 from fluxctl.world.seeds import Stream
 
 
-def draw_directions(num_params: int, num: int, source: Stream, base: Tensor | None = None) -> Tensor:
+def draw_directions(
+    num_params: int, num: int, source: Stream, base: Tensor | None = None, *, first_draw: int = 0
+) -> Tensor:
     """Draw directions.
 
     Args:
@@ -26,6 +28,7 @@ def draw_directions(num_params: int, num: int, source: Stream, base: Tensor | No
         num: How many, P.
         source: Stream of the step; direction p is its draw p.
         base: Put in front of the directions if given, shape ``(d,)``.
+        first_draw: Draw of the first direction, if not 0.
 
     Returns:
         Shape ``(P, d)``, or ``(1 + P, d)`` with a base; float32.
@@ -36,7 +39,34 @@ def draw_directions(num_params: int, num: int, source: Stream, base: Tensor | No
     if base is not None:
         values[0] = base.numpy()
     for draw in range(num):
-        source.normals(num_params, draw, out=values[first + draw])
+        source.normals(num_params, first_draw + draw, out=values[first + draw])
+    return rows
+
+
+def orthogonal_directions(num_params: int, num: int, source: Stream, base: Tensor) -> Tensor:
+    """Draw directions and make them orthogonal, each as long as it was drawn.
+
+    Every one of them is still N(0, 1) per element by itself, so their mean estimate is unbiased; but none measures what
+    another has measured. Modified Gram-Schmidt, in the order of the draws.
+
+    Args:
+        num_params: Length ``d`` of each.
+        num: How many, P; at most ``d``.
+        source: Stream of the step.
+        base: Put in front of the directions, shape ``(d,)``.
+
+    Returns:
+        Shape ``(1 + P, d)``, float32.
+    """
+    rows = draw_directions(num_params, num, source, base)
+    units: list[Tensor] = []
+    for row in rows[1:]:
+        rest = row.to(torch.float64)
+        length = torch.linalg.vector_norm(rest)
+        for unit in units:
+            rest = rest - torch.dot(rest, unit) * unit
+        units.append(rest / torch.linalg.vector_norm(rest))
+        row.copy_(units[-1] * length)
     return rows
 
 

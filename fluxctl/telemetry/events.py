@@ -104,6 +104,7 @@ EVENTS: Final[Mapping[str, EventSpec]] = {
     "abandon": EventSpec(14, "C13", _words("client dispatch_ns now_ns age_s reason")),
     "utility_belief": EventSpec(22, "C10", _words("client believed actual staleness")),
     "control": EventSpec(23, "B4", _words("controller goal_before goal concurrency_before concurrency inputs")),
+    "rollback": EventSpec(24, "B16", _words("version test_accuracy test_loss reason num_rollbacks lr model_checksum")),
     "verdict": EventSpec(99, "C17", _words("verdict reason exit_code")),
 }
 

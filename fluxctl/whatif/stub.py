@@ -13,19 +13,22 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from fluxctl.config.model import Config, GateConfig
+from fluxctl.config.model import Config, GateConfig, StepConfig
 from fluxctl.data.assets import BUILT_IN_MODELS
 from fluxctl.data.partition import Shards
 from fluxctl.engine.messages import StepReport, Train, Update, Work
 from fluxctl.engine.payload import Payload, encode
+from fluxctl.engine.seed_scalar import SeedScalar, checksum_of
 from fluxctl.errors import AssetError, InvariantError, UnknownNameError
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.learner import Measurement, StepRequest, StepResult
 from fluxctl.learn.peft import adapter_blocks, trainable_stages
 from fluxctl.learn.pretrained import TINY, architecture_of
+from fluxctl.learn.rebuild import num_described, rebuild
 from fluxctl.registry import suggestion
 from fluxctl.types import Mode, PayloadKind
+from fluxctl.world.seeds import Stream
 
 DEFAULT_CYCLES: Final = 15  # iterations of a bin under the presets' gates, in the mean of their runs
 
@@ -107,11 +110,13 @@ def without_learning(config: Config, layout: ParamLayout, cycles_per_bin: int) -
         "stall_window_s": None,
         "max_runtime_s": config.runtime_budget_s(),
     }
+    messages = {"weights": "full"}  # how much differs is a result of training
     engine = {"num_workers": 1, "charge_compute": "modelled", "fault_client": None}
     return config.model_copy(
         update={
             "mode": Mode.SIM,
             "gate": config.gate.model_copy(update=gate),
+            "messages": config.messages.model_copy(update=messages),
             "limits": config.limits.model_copy(update=limits),
             "engine": config.engine.model_copy(update=engine),
         }
@@ -159,15 +164,27 @@ class Answers:
         tracked_tensor: The tensor that the gate looks at.
         num_samples: Texts of a mini-batch.
         num_classes: Labels; an untrained model's loss is the logarithm of their number.
+        step: Described updates are those of this step; None = updates are gradients.
     """
 
-    def __init__(self, layout: ParamLayout, tracked_tensor: str, num_samples: int, num_classes: int) -> None:
+    def __init__(
+        self,
+        layout: ParamLayout,
+        tracked_tensor: str,
+        num_samples: int,
+        num_classes: int,
+        step: StepConfig | None = None,
+    ) -> None:
         gradient = np.zeros(layout.num_params, dtype=np.float32)
         gradient[layout.tracked(tracked_tensor)] = np.nan
         loss = float(np.log(num_classes))
         utility = num_samples * loss
         self._payloads = {
-            Work.TRAIN: encode(Payload(PayloadKind.GRADIENT, 0, 0, 0, (gradient,), loss, utility, num_samples)),
+            Work.TRAIN: encode(
+                Payload(PayloadKind.GRADIENT, 0, 0, 0, (gradient,), loss, utility, num_samples)
+                if step is None
+                else Payload(PayloadKind.SEED_SCALAR, 0, 0, 0, (), loss, utility, num_samples, _described(layout, step))
+            ),
             Work.EVALUATE: encode(Payload(PayloadKind.MEASUREMENT, 0, 0, 0, (), loss, utility, num_samples)),
         }
         self._report = StepReport(forward_passes=0, num_directions=0, jvp=0.0)
@@ -176,3 +193,11 @@ class Answers:
         """The update that comes of a task."""
         payload = self._payloads[task.work]
         return Update(0, task, task.earliest_due_ns, task.earliest_due_ns, payload, self._report)
+
+
+def _described(layout: ParamLayout, step: StepConfig) -> bytes:
+    """An update whose derivatives are not numbers, as its directions' seed and these."""
+    draws = tuple(range(num_described(step)))
+    jvps = (float("nan"),) * len(draws)
+    gradient = rebuild(layout.num_params, Stream((0, 0)), draws, jvps, step)
+    return SeedScalar((0, 0), draws, jvps, checksum_of(gradient.numpy())).pack()

@@ -83,7 +83,8 @@ class _Walker:
         config = without_learning(setup.config, setup.layout, setup.cycles_per_bin)
         self._tally = Tally(setup.span_ns, since_ns=start_ns, until_ns=start_ns, on_commit=self._commit)
         num_classes = len(config.data.classes)
-        answers = Answers(setup.layout, config.gate.tracked_tensor, config.data.batch_size, num_classes)
+        step = config.step if config.messages.update == "seed_scalar" else None
+        answers = Answers(setup.layout, config.gate.tracked_tensor, config.data.batch_size, num_classes, step)
         clock = SoloClock(answers, self._update, start_ns)
         learner = NoLearner(setup.layout, num_classes)
         self._engine = build_engine(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fluxctl.config.model import Config
-from fluxctl.engine.payload import Payload, encode, measurement_bytes
+from fluxctl.engine.payload import Payload, encode, reply_bytes
 from fluxctl.types import NS_PER_S, PayloadKind, Verdict
 from fluxctl.world.availability import AVAILABLE, SlotTrace
 
@@ -51,7 +51,7 @@ def test_measurements_bring_utility_and_no_update(run_engine: RunEngine, config_
     assert found
     assert all(e["forward_passes"] == 1 and e["stat_utility"] == 3.0 and e["num_samples"] == 2 for e in found)
     sizes = {e["bytes"] for e in run.of("comm") if e["payload"] == "measurement"}
-    assert sizes == {len(encode(Payload(PayloadKind.MEASUREMENT, 0, 0, 0)))} == {measurement_bytes()}
+    assert sizes == {len(encode(Payload(PayloadKind.MEASUREMENT, 0, 0, 0)))} == {reply_bytes()}
     totals = run.engine.recorder.totals
     assert totals.evaluations == len(found)
     assert totals.updates == len(run.of("trainer_round"))

@@ -698,7 +698,7 @@ class TestMessages:
         assert len(set(full)) == len(full)
         assert short
         assert set(short) <= set(full)
-        assert run.engine.aggregator._dispatcher.num_suppressed >= len(short)
+        assert run.engine.aggregator._dispatcher.sender.num_suppressed >= len(short)
         comm = [event for event in run.of("comm") if event["direction"] == "down"]
         assert {event["payload"] for event in comm} == {"weights", "keep_going"}
         assert max(e["bytes"] for e in comm if e["payload"] == "keep_going") < 100

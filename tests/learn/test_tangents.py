@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fluxctl.learn.layout import ParamLayout
-from fluxctl.learn.tangents import draw_directions, guided_direction
+from fluxctl.learn.tangents import draw_directions, guided_direction, orthogonal_directions
 from fluxctl.world.seeds import stream
 
 LAYOUT = ParamLayout.of([("a", (3,)), ("b", (2, 2))])
@@ -50,3 +50,35 @@ def test_a_guide_that_says_nothing_takes_the_first_candidate(value: float) -> No
     candidates = torch.randn(10, 7, generator=torch.Generator().manual_seed(1))
     guide = torch.full((7,), value)
     assert torch.equal(guided_direction(candidates, guide, LAYOUT), candidates[0])
+
+
+@pytest.mark.feature("B12")
+def test_orthogonal_directions_keep_their_lengths_and_share_nothing():
+    source = stream(3, "tangent", client=1)
+    drawn = draw_directions(40, 6, source)
+    rows = orthogonal_directions(40, 6, source, torch.zeros(40))
+    assert torch.equal(rows[0], torch.zeros(40))
+    torch.testing.assert_close(rows[1], drawn[0])
+    torch.testing.assert_close(rows[1:].norm(dim=1), drawn.norm(dim=1))
+    gram = (rows[1:] @ rows[1:].t()) / 40
+    assert (gram - torch.diag(gram.diagonal())).abs().max() < 1e-5
+
+
+@pytest.mark.feature("B12")
+def test_the_mean_over_orthogonal_directions_is_an_unbiased_gradient():
+    """For a linear loss with gradient g, the mean of (g . v_p) v_p over many steps is g; with less scatter than free
+    directions have, since no two of a step measure the same."""
+    gradient = torch.linspace(-1, 1, 8)
+    free, orthogonal = [], []
+    for attempt in range(3000):
+        source = stream(5, "tangent", client=0, attempt=attempt)
+        for rows, found in (
+            (draw_directions(8, 6, source), free),
+            (orthogonal_directions(8, 6, source, torch.zeros(8))[1:], orthogonal),
+        ):
+            found.append(rows.t() @ (rows @ gradient) / 6)
+    means, spreads = zip(
+        *[(torch.stack(f).mean(0), torch.stack(f).var(0).sum()) for f in (free, orthogonal)], strict=True
+    )
+    assert (means[1] - gradient).abs().max() < 0.06
+    assert spreads[1] < spreads[0]

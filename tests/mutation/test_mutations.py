@@ -21,10 +21,11 @@ from fluxctl.engine import cohort, commit, control, run, workload
 from fluxctl.engine.aggregator import Aggregator, Cycle
 from fluxctl.engine.cadence import Cadence
 from fluxctl.engine.collector import Handed
-from fluxctl.engine.dispatcher import Dispatcher, GlobalModel
+from fluxctl.engine.dispatcher import Dispatcher
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Flight, Ledger
 from fluxctl.engine.pool import Contribution, UpdatePool
+from fluxctl.engine.sending import GlobalModel, Message, WeightSender
 from fluxctl.errors import InvariantError
 from fluxctl.learn.server_optim import ServerOptimizer
 from fluxctl.parity.ladder import Ladder, climb
@@ -33,7 +34,7 @@ from fluxctl.parity.registry import all_rungs
 from fluxctl.parity.result import Cause, Options, Status
 from fluxctl.policies.control import CommitRecord
 from fluxctl.policies.selectors import oort
-from fluxctl.types import NS_PER_S, ClientId, CommitReason, Ns, PayloadKind
+from fluxctl.types import NS_PER_S, ClientId, CommitReason, Ns
 from fluxctl.world.flight import ClientWorld, FlightPlan
 from fluxctl.world.seeds import Stream, stream
 
@@ -105,9 +106,9 @@ def stamp_the_triple_at_dispatch(patch: Patch) -> None:
     dispatch = Dispatcher.dispatch
 
     def stamping(
-        self: Dispatcher, client: ClientId, t: Ns, cadence: Cadence, model: GlobalModel, *, stagger_ns: Ns = 0
+        self: Dispatcher, client: ClientId, t: Ns, cadence: Cadence, model: GlobalModel, **options: Any
     ) -> None:
-        dispatch(self, client, t, cadence, model, stagger_ns=stagger_ns)
+        dispatch(self, client, t, cadence, model, **options)
         self.cohorts._roster.stamp(client, cadence.triple)
 
     patch.setattr(Dispatcher, "dispatch", stamping)
@@ -160,15 +161,13 @@ def one_seed_for_all_clients(patch: Patch) -> None:
 @mutation
 def drop_the_redundant_payload_set(patch: Patch) -> None:
     """Nobody remembers who has which version, so every message carries the weights."""
-    payload = Dispatcher._payload
+    message = WeightSender.message
 
-    def always_full(
-        self: Dispatcher, client: ClientId, cadence: Cadence, model: GlobalModel
-    ) -> tuple[bytes, PayloadKind]:
-        self._has_version.clear()
-        return payload(self, client, cadence, model)
+    def always_full(self: WeightSender, client: ClientId, cadence: Cadence, model: GlobalModel) -> Message:
+        self._held.clear()
+        return message(self, client, cadence, model)
 
-    patch.setattr(Dispatcher, "_payload", always_full)
+    patch.setattr(WeightSender, "message", always_full)
 
 
 @mutation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,8 +19,11 @@ NUM_VECTORS = {
     PayloadKind.WEIGHTS_AND_GRADIENT: 2,
     PayloadKind.GRADIENT: 1,
     PayloadKind.MEASUREMENT: 0,
+    PayloadKind.DELTA: 0,
+    PayloadKind.SEED_SCALAR: 0,
 }
-FROM_CLIENTS = (PayloadKind.GRADIENT, PayloadKind.MEASUREMENT)
+FROM_CLIENTS = (PayloadKind.GRADIENT, PayloadKind.MEASUREMENT, PayloadKind.SEED_SCALAR)
+COMPACT = (PayloadKind.DELTA, PayloadKind.SEED_SCALAR)
 HEADER_BYTES, SCALARS_BYTES = 40, 24
 counts = st.integers(0, 2**62)
 
@@ -39,14 +43,15 @@ def payloads(draw: st.DrawFn) -> Payload:
         for _ in range(NUM_VECTORS[kind])
     )
     scalars = (draw(st.floats()), draw(st.floats()), draw(counts)) if kind in FROM_CLIENTS else ()
-    return Payload(kind, draw(counts), draw(counts), draw(counts), vectors, *scalars)
+    body = draw(st.binary(max_size=60)) if kind in COMPACT else b""
+    return replace(Payload(kind, draw(counts), draw(counts), draw(counts), vectors, *scalars), body=body)
 
 
 def bits(payload: Payload) -> tuple[object, ...]:
     """Everything of a payload, with floats as bits: nan equals itself and -0 differs from 0."""
     scalars = struct.pack("<ddq", payload.loss, payload.stat_utility, payload.num_samples)
     stamps = (payload.kind, payload.version, payload.bin, payload.iteration)
-    return (*stamps, *(vector.tobytes() for vector in payload.vectors), scalars)
+    return (*stamps, payload.body, *(vector.tobytes() for vector in payload.vectors), scalars)
 
 
 @given(payloads())
@@ -78,7 +83,7 @@ def test_garbage_is_refused(data: bytes) -> None:
         decode(b"FXP1" + bytes([200]) + data)
 
 
-@given(st.integers(0, 4), st.integers(0, 255), st.integers(-(2**62), 2**62), st.integers(0, 300))
+@given(st.integers(0, 6), st.integers(0, 255), st.integers(-(2**62), 2**62), st.integers(0, 300))
 @settings(max_examples=150)
 def test_a_header_that_lies_is_refused_or_exact(kind: int, num_vectors: int, length: int, body: int) -> None:
     """Whatever a header claims, a decoded message is one that encodes to the same bytes."""

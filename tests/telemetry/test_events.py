@@ -64,6 +64,7 @@ def test_order_within_an_instant_follows_the_cycle():
         ("agg_eval", {}),
         ("utility_belief", {}),
         ("control", {}),
+        ("rollback", {}),
         ("selection", {}),
         ("residence", {}),
         ("dispatch", {}),
