@@ -10,13 +10,29 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic_core import PydanticCustomError
 
+from fluxctl.config.durations import parse_duration
+from fluxctl.errors import ConfigError
 from fluxctl.types import Mode
 
 Names = Annotated[tuple[str, ...], Strict(False)]
 Ints = Annotated[tuple[int, ...], Strict(False)]
 ModeField = Annotated[Mode, Strict(False)]
+
+
+def _seconds(value: Any) -> Any:  # noqa: ANN401 - whatever stood in the file; the field's own type judges it
+    """Text as a duration (``2h``); anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_duration(value)
+    except ConfigError as error:
+        raise PydanticCustomError("duration", "{reason}", {"reason": str(error)}) from None
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=float | str)]  # 3600, or "1h"
 
 
 class Section(BaseModel):
@@ -93,8 +109,8 @@ class AvailabilityConfig(Section):
     num_states: Literal[2, 3] = Field(
         3, description="client_notify: 2 = a client that can only evaluate counts as unavailable; 3 = as it is"
     )
-    notify_latency_s: float = Field(0.0, ge=0, description="client_notify: how late a transition is known")
-    heartbeat_every_s: float = Field(30.0, gt=0, description="heartbeat: period of the pings of an available client")
+    notify_latency_s: Seconds = Field(0.0, ge=0, description="client_notify: how late a transition is known")
+    heartbeat_every_s: Seconds = Field(30.0, gt=0, description="heartbeat: period of the pings of an available client")
     allowed_misses: int = Field(
         3, ge=1, description="heartbeat: alive while the last ping is younger than this many periods"
     )
@@ -122,12 +138,12 @@ class DelaysConfig(Section):
     registry_assign: Literal["by_id", "draw"] = Field(
         "by_id", description="registry: each client its own line, or one of them by the client's stream"
     )
-    straggler_spread_s: float = Field(
+    straggler_spread_s: Seconds = Field(
         0.0, ge=0, description="largest fixed extra time of a client's messages, by a hash of the client; 0 = off"
     )
     factor: float = Field(1.0, gt=0, description="divides D; 2 = twice as fast")
-    low_s: float = Field(2.0, gt=0, description="smallest D in seconds (lognormal: clip, uniform: bound)")
-    high_s: float = Field(
+    low_s: Seconds = Field(2.0, gt=0, description="smallest D in seconds (lognormal: clip, uniform: bound)")
+    high_s: Seconds = Field(
         60.0, gt=0, description="largest D in seconds (lognormal: clip, uniform: bound, constant: the value)"
     )
     compute_frac: float = Field(0.7, ge=0, le=1, description="share of D that is compute; the rest is network")
@@ -239,7 +255,7 @@ class AggregationConfig(Section):
     refill: Literal["immediate", "staggered"] = Field(
         "immediate", description="freed slots are refilled at once, or one after another"
     )
-    stagger_s: float = Field(1.0, gt=0, description="staggered: seconds between the starts of one refill")
+    stagger_s: Seconds = Field(1.0, gt=0, description="staggered: seconds between the starts of one refill")
     goal: int = Field(10, ge=1, description="aggregation goal K: updates per cycle")
     concurrency: int = Field(10, ge=1, description="concurrency C: most clients in flight")
     control: Choice = Field(Choice(name="off"), description="moves goal and concurrency while the run goes on")
@@ -305,10 +321,10 @@ class LimitsConfig(Section):
 
     max_bins: int | None = Field(None, ge=1, description="stop after this many committed bins")
     max_rounds: int | None = Field(None, ge=1, description="stop after this many passes over all bins")
-    max_runtime_s: float | None = Field(
+    max_runtime_s: Seconds | None = Field(
         None, gt=0, description="budget on the engine's clock; null = 48 h with a target, else 10 min"
     )
-    max_wall_s: float | None = Field(
+    max_wall_s: Seconds | None = Field(
         None,
         gt=0,
         description=(
@@ -321,7 +337,7 @@ class LimitsConfig(Section):
     divergence_guard: bool = Field(
         True, description="end DIVERGED on non-finite or exploding loss, or a collapse to one class"
     )
-    stall_window_s: float | None = Field(
+    stall_window_s: Seconds | None = Field(
         None, gt=0, description="engine seconds without progress that mean STALLED; null = off"
     )
     stall_on: Literal["acc", "loss", "either"] = Field(
@@ -353,14 +369,14 @@ class EngineConfig(Section):
         "off",
         description="engine time of a commit's evaluation: none; evaluation_s; or what it took, not reproducible",
     )
-    evaluation_s: float = Field(1.0, ge=0, description="charge_evaluation modelled: engine seconds of an evaluation")
+    evaluation_s: Seconds = Field(1.0, ge=0, description="charge_evaluation modelled: engine seconds of an evaluation")
     commit_order: Literal["logical", "arrival"] = Field(
         "logical", description="logical: by due time on both clocks; arrival: as the clock delivered"
     )
-    reorder_slack_s: float | None = Field(
+    reorder_slack_s: Seconds | None = Field(
         None, gt=0, description="wall clock: longest wait for a logically earlier update; null = abandon_after_s"
     )
-    abandon_after_s: float = Field(
+    abandon_after_s: Seconds = Field(
         90.0, gt=0, description="silence after which a client is given up, on the engine's clock"
     )
     on_trainer_error: Annotated[TrainerErrorPolicy, Strict(False)] = Field(
@@ -379,7 +395,7 @@ class EngineConfig(Section):
         description="compute threads; null = one per core less one, none for steps under 1 ms; 0 = none, no lookahead",
     )
     wall_factor: float = Field(1.0, gt=0, description="engine seconds per wall second in real mode")
-    register_timeout_s: float = Field(30.0, gt=0, description="wall seconds to wait for trainers to register")
+    register_timeout_s: Seconds = Field(30.0, gt=0, description="wall seconds to wait for trainers to register")
     fault_client: int | None = Field(None, ge=0, description="testing: this client raises instead of training")
 
 

@@ -38,6 +38,7 @@ _MUST_BE: Final = {
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "enum": "{expected}",
+    "duration": "seconds or a duration such as 90s, 2h or 1d2h",
 }
 _YAML_11_BOOLS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
 

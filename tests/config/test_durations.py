@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fluxctl.config.durations import parse_duration, show_duration
+from fluxctl.config.load import load_layer, resolve
+from fluxctl.config.source import Text
 from fluxctl.errors import ConfigError
 
 pytestmark = pytest.mark.feature("E12")
@@ -49,3 +51,16 @@ def test_what_is_told_back(seconds, text):
 @given(st.integers(1, 10**8))
 def test_what_is_told_back_is_what_was_understood(seconds):
     assert parse_duration(show_duration(seconds)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("written", "seconds"), [("2h", 7200), ('"90s"', 90), ("1d2h", 93600), ("5400", 5400)])
+def test_a_file_may_say_a_duration_for_seconds(written, seconds):
+    layers = [load_layer(Text(f"limits:\n  max_runtime_s: {written}\n", "x.yaml"))]
+    assert resolve(layers).config.limits.max_runtime_s == seconds
+
+
+def test_a_file_that_says_no_duration_is_told_where_and_how():
+    with pytest.raises(ConfigError) as caught:
+        load_layer(Text("limits:\n  max_runtime_s: 2h1d\n", "x.yaml"))
+    assert caught.value.where == "x.yaml:2:18"
+    assert "seconds or a duration such as 90s, 2h or 1d2h" in str(caught.value)
