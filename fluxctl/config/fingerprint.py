@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fluxctl.config.model import Config
+from fluxctl.types import JSON
 
 # Dotted paths, a section standing for all that is in it.
 CONDITION: Final = (
@@ -59,6 +60,7 @@ WALL_ONLY: Final = (
     "engine.wall_factor",
     "engine.register_timeout_s",
     "engine.reorder_slack_s",
+    "telemetry",
 )
 
 
@@ -80,37 +82,38 @@ def fingerprints(config: Config) -> Fingerprints:
     return Fingerprints(_digest(condition), _digest(run), _digest(seedless))
 
 
-def run_differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
-    """What makes two configurations different runs: dotted path -> both values, None where a side lacks it."""
-    return {path: both for path, both in _differences(left, right).items() if not _within(path, WALL_ONLY)}
-
-
-def condition_differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
-    """What makes two configurations different conditions, in the same form."""
-    return {path: both for path, both in _differences(left, right).items() if _within(path, CONDITION)}
-
-
-def _differences(left: Config, right: Config) -> dict[str, tuple[object, object]]:
+def config_differences(left: Config, right: Config) -> dict[str, tuple[JSON, JSON]]:
+    """In what two configurations differ: dotted path -> both values, None where a side lacks it; in their order."""
     ours, theirs = (_flat(config.model_dump(mode="json")) for config in (left, right))
     return {
         path: (ours.get(path), theirs.get(path)) for path in {**ours, **theirs} if ours.get(path) != theirs.get(path)
     }
 
 
+def run_differences(left: Config, right: Config) -> dict[str, tuple[JSON, JSON]]:
+    """What makes two configurations different runs, in the same form."""
+    return {path: both for path, both in config_differences(left, right).items() if not _within(path, WALL_ONLY)}
+
+
+def condition_differences(left: Config, right: Config) -> dict[str, tuple[JSON, JSON]]:
+    """What makes two configurations different conditions, in the same form."""
+    return {path: both for path, both in config_differences(left, right).items() if _within(path, CONDITION)}
+
+
 def _within(path: str, owners: tuple[str, ...]) -> bool:
     return any(path == owner or path.startswith(f"{owner}.") for owner in owners)
 
 
-def _flat(value: object, prefix: str = "") -> dict[str, object]:
+def _flat(value: JSON, prefix: str = "") -> dict[str, JSON]:
     """Dotted path -> value; an empty mapping is a value."""
     if isinstance(value, dict) and value:
-        flat: dict[str, object] = {}
+        flat: dict[str, JSON] = {}
         for name, child in value.items():
             flat.update(_flat(child, f"{prefix}.{name}" if prefix else str(name)))
         return flat
     return {prefix: value}
 
 
-def _digest(values: dict[str, object]) -> str:
+def _digest(values: dict[str, JSON]) -> str:
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -399,6 +399,15 @@ class EngineConfig(Section):
     fault_client: int | None = Field(None, ge=0, description="testing: this client raises instead of training")
 
 
+class TelemetryConfig(Section):
+    """What a run measures besides; nothing here changes what happens, nor a run's hash."""
+
+    step_memory: bool = Field(
+        True, description="count the peak bytes of a client's step once, forward gradient and back-propagation"
+    )
+    step_timing: bool = Field(False, description="note how long single functions took, in wall.jsonl (step_timing)")
+
+
 class Config(Section):
     """One run: everything that decides what happens, and nothing else."""
 
@@ -422,6 +431,7 @@ class Config(Section):
     messages: MessagesConfig = MessagesConfig()
     limits: LimitsConfig = LimitsConfig()
     engine: EngineConfig = EngineConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @model_validator(mode="after")
     def _population(self) -> Self:

@@ -18,15 +18,15 @@ from fluxctl.engine.clock import Clock
 from fluxctl.engine.collector import StopRequested
 from fluxctl.engine.commit import BinTrainer, GateOutcome
 from fluxctl.engine.control import GoalControl
+from fluxctl.engine.examiner import Examiner
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
 from fluxctl.engine.pool import Contribution
 from fluxctl.engine.recorder import Recorder
 from fluxctl.engine.round_event import arrival_order, round_fields
 from fluxctl.errors import RunBrokeError
-from fluxctl.learn.evaluate import Evaluation
-from fluxctl.policies.stopping import EvalPoint, StopDecision, StopState
-from fluxctl.types import NS_PER_S, Ns, Verdict, ns_from_s, s_from_ns
+from fluxctl.policies.stopping import StopDecision, StopState
+from fluxctl.types import NS_PER_S, Ns, Verdict, ns_from_s
 
 
 class RegistrationError(RunBrokeError):
@@ -53,7 +53,7 @@ class Aggregator:
         intake: Dispatching and taking in.
         control: What moves K and C.
         bin_trainer: Pool, gate, server step and evaluation.
-        stopping: Stop rules, before the first evaluation.
+        examiner: Evaluation and stop rules.
         recorder: Telemetry.
         bins_per_round: Bins of one pass over the data.
         num_trainers: Trainer threads that must register.
@@ -69,7 +69,7 @@ class Aggregator:
         intake: Intake,
         control: GoalControl,
         bin_trainer: BinTrainer,
-        stopping: StopState,
+        examiner: Examiner,
         recorder: Recorder,
         bins_per_round: int,
         num_trainers: int,
@@ -83,11 +83,12 @@ class Aggregator:
         self._collector = intake.collector
         self._control = control
         self._bin = bin_trainer
-        self._stopping = stopping
+        self._examiner = examiner
         self._recorder = recorder
         self._num_trainers = num_trainers
         self._evaluation_charge = evaluation_charge
-        self._last_cycle_wall_ns: Ns = 0
+        self._is_async = config.aggregation.style == "async"
+        self._last_arrival_wall_ns: Ns | None = None  # of the update that closed the last cycle
         self._held = 0  # slots in use when the cycle began
         self._num_eligible = 0  # clients that may be asked, at the end of the last cycle
         self._stop_reason: str | None = None
@@ -98,7 +99,7 @@ class Aggregator:
     @property
     def stopping(self) -> StopState:
         """Where the stop rules stand."""
-        return self._stopping
+        return self._examiner.stopping
 
     @property
     def logical_now(self) -> Ns:
@@ -158,31 +159,47 @@ class Aggregator:
 
     def _tick(self) -> None:
         """Let the stop rules see the time."""
-        self._stopping = self._stopping.tick(s_from_ns(self.logical_now))
-        self.stop = self._stopping.decision
+        self._examiner.tick(self.logical_now)
+        self.stop = self._examiner.decision
 
     def _close_cycle(self, cycle: Cycle) -> None:
         """Gate, commit or retry, free the slots, record, and evaluate the stop rules."""
         arrived_wall_ns = wall.monotonic_ns()
         snapshot, cohort = self.cadence, cycle.contributions
-        outcome = self._bin.close(cohort, snapshot)
+        timer = self._recorder.timer()
+        with timer("aggregate"):
+            outcome = self._bin.close(cohort, snapshot)
         self._recorder.totals.gated += outcome.num_gated
         aggregate_s = (wall.monotonic_ns() - arrived_wall_ns) / NS_PER_S
         held = self._ledger.num_in_flight
         flights = [self._ledger.commit(c.update.task.client) for c in cohort if not c.is_late]
-        num_surplus = self._cancel_surplus() if self._config.aggregation.style == "sync" else 0
+        num_surplus = 0 if self._is_async else self._cancel_surplus()
         self._update_beliefs(cohort)
         self.cadence = snapshot.after_retry() if outcome.reason is None else snapshot.after_commit()
-        evaluated_s = self._evaluate() if outcome.reason is not None else 0.0
+        evaluated_s = 0.0
+        if outcome.reason is not None:
+            with timer("evaluate"):
+                evaluated_s = self._evaluate()
         self._tick()
         self._record_round(cycle, snapshot, outcome, arrived_wall_ns, aggregate_s, evaluated_s)
+        self._recorder.timed(timer.times, snapshot)
         after = self._ledger.num_in_flight
         self._control.after_cycle(self.logical_now, cohort, snapshot, outcome, self._num_eligible + after)
         self._recorder.cycles.residence(self.logical_now, held, after, len(flights), num_surplus, flights)
         if outcome.reason is not None:
-            self._intake.pass_time(self._evaluation_charge(evaluated_s))
+            self._charge(evaluated_s)
         oldest = self._ledger.oldest_dispatch_ns()
         self._recorder.advance(self.logical_now if oldest is None else min(oldest, self.logical_now))
+
+    def _charge(self, evaluated_s: float) -> None:
+        """Let the evaluation of a commit take its engine time.
+
+        Updates of async clients come in meanwhile, and a busy server takes none, so the clock has to get there as well.
+        """
+        charge_ns = self._evaluation_charge(evaluated_s)
+        self._intake.pass_time(charge_ns)
+        if charge_ns and self._is_async:
+            self._collector.reach(self.logical_now)
 
     def _record_round(
         self,
@@ -193,8 +210,6 @@ class Aggregator:
         aggregate_s: float,
         evaluated_s: float,
     ) -> None:
-        is_async = self._config.aggregation.style == "async"
-        started = max(self._last_cycle_wall_ns if is_async else 0, cycle.started_wall_ns)
         self._num_eligible = self._intake.roster.eligible(self.logical_now, self.cadence.triple).num
         self._recorder.cycles.agg_round(
             self.logical_now,
@@ -215,12 +230,21 @@ class Aggregator:
                 "drain_tail_s": 0.0,
                 "aggregate_s": aggregate_s,
                 "eval_s": evaluated_s,
-                "intrinsic_span_s": (arrived_wall_ns - started) / NS_PER_S,
+                "intrinsic_span_s": (arrived_wall_ns - self._span_start_wall_ns(cycle)) / NS_PER_S,
                 **arrival_order(cycle.contributions),
             },
             committed=outcome.reason is not None,
         )
-        self._last_cycle_wall_ns = arrived_wall_ns
+        self._last_arrival_wall_ns = arrived_wall_ns
+
+    def _span_start_wall_ns(self, cycle: Cycle) -> Ns:
+        """Where a cycle's intrinsic span begins.
+
+        Async clients go on working while the server aggregates and evaluates, so spans follow each other without a gap
+        and add up to the time since the first dispatch. A sync cycle begins with its own first dispatch.
+        """
+        last = self._last_arrival_wall_ns if self._is_async else None
+        return cycle.started_wall_ns if last is None else last
 
     def _cancel_surplus(self) -> int:
         """Sync: the barrier is reached; whatever is still in flight is dropped and counted."""
@@ -244,32 +268,8 @@ class Aggregator:
             beliefs.contributed(task.client, utility, task.duration_ns, number)
 
     def _evaluate(self) -> float:
-        """Evaluate the current version and let the stop rules see it; returns wall seconds."""
+        """Look at the current version; returns wall seconds."""
         start_ns = wall.monotonic_ns()
-        evaluation = self._bin.evaluate()
-        point = self._eval_point(evaluation)
-        judged = self._stopping.update(point)
-        if judged.decision is not None and judged.decision.verdict is Verdict.DIVERGED:
-            restored = self._bin.roll_back()
-            if restored is not None:
-                self._recorder.cycles.rollback(
-                    self.logical_now, self.cadence, evaluation, judged.decision.reason, self._bin
-                )
-                evaluation, point = restored, self._eval_point(restored)
-                judged = self._stopping.update(point)
-        self._recorder.cycles.agg_eval(self.logical_now, self.cadence, evaluation, is_finite=point.finite)
-        self._stopping, self.stop = judged, judged.decision
-        self._bin.keep_if_good(evaluation)
+        self._examiner.examine(self.logical_now, self.cadence)
+        self.stop = self._examiner.decision
         return (wall.monotonic_ns() - start_ns) / NS_PER_S
-
-    def _eval_point(self, evaluation: Evaluation) -> EvalPoint:
-        return EvalPoint(
-            bins=self.cadence.num_commits,
-            round=self.cadence.round,
-            engine_s=s_from_ns(self.logical_now),
-            accuracy=evaluation.accuracy,
-            loss=evaluation.loss,
-            mcc=evaluation.mcc,
-            one_class=sum(count > 0 for count in evaluation.predicted_counts) == 1,
-            finite=self._bin.is_finite(),
-        )

@@ -7,6 +7,7 @@ writes. Their times are logical, so they are equal on both clocks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from fluxctl.config.model import Config
 from fluxctl.engine.dispatcher import DispatchRecord
@@ -15,9 +16,10 @@ from fluxctl.engine.messages import Train, Update, Work
 from fluxctl.engine.pace import Pace
 from fluxctl.engine.payload import Payload
 from fluxctl.engine.seed_scalar import checksum_of
+from fluxctl.engine.timing import note_timing
 from fluxctl.engine.totals import Totals
 from fluxctl.telemetry.writer import EventSink
-from fluxctl.types import ClientId, Ns, PayloadKind, s_from_ns
+from fluxctl.types import Availability, ClientId, Ns, PayloadKind, s_from_ns
 
 
 class ClientEvents:
@@ -28,10 +30,19 @@ class ClientEvents:
         config: The run's configuration.
         totals: Counters of the run.
         pace: Learns of the first dispatch.
+        state: What a client's device could be asked to do at a time.
         factor: Engine seconds that one wall second of compute stands for.
     """
 
-    def __init__(self, writer: EventSink, config: Config, totals: Totals, pace: Pace, factor: float) -> None:
+    def __init__(
+        self,
+        writer: EventSink,
+        config: Config,
+        totals: Totals,
+        pace: Pace,
+        state: Callable[[ClientId, Ns], Availability],
+        factor: float,
+    ) -> None:
         self._writer = writer
         self._mode = config.mode.value
         self._tells_beliefs = config.selection.policy.name.endswith("oort")  # where selection uses them
@@ -40,6 +51,7 @@ class ClientEvents:
         self._update_kind = PayloadKind.SEED_SCALAR if is_described else PayloadKind.GRADIENT
         self._totals = totals
         self._pace = pace
+        self._state = state
         self._factor = factor
         self._open: dict[ClientId, Train] = {}  # dispatched, and their receipt not yet told
 
@@ -65,10 +77,13 @@ class ClientEvents:
         )
         self._comm(task.dispatch_ns, "down", len(task.payload), task, record.kind, record.num_tensors)
 
-    def delivered(self, update: Update, payload: Payload, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
+    def delivered(
+        self, t: Ns, update: Update, payload: Payload, staleness: int, *, is_accepted: bool, is_late: bool
+    ) -> None:
         """C5, C6, C7, C12 and C16: what a trainer received, did and sent.
 
         Args:
+            t: Logical time at which the aggregator takes it in hand, at its delivery or later.
             update: The message.
             payload: Its content.
             staleness: Versions committed since its dispatch.
@@ -84,7 +99,7 @@ class ClientEvents:
             "trainer_round",
             {
                 **self._work_done(update, payload),
-                "avail_state": "AVL_TRAIN",
+                "avail_state": self._state(task.client, update.due_ns).value,
                 "jvp": report.jvp,
                 "update_norm": _norm(payload),
                 **self._rebuilt(payload),
@@ -95,9 +110,9 @@ class ClientEvents:
             key=task.client,
             wall={**report.phases_s, **self._compute(update)},
         )
-        self._sent(update, staleness, is_accepted=is_accepted, is_late=is_late)
+        self._sent(t, update, staleness, is_accepted=is_accepted, is_late=is_late)
 
-    def measured(self, update: Update, payload: Payload, staleness: int, *, is_late: bool) -> None:
+    def measured(self, t: Ns, update: Update, payload: Payload, staleness: int, *, is_late: bool) -> None:
         """B17, with C6, C7, C12 and C16: what a client that only evaluates received, did and sent."""
         self._totals.evaluations += 1
         if not is_late:
@@ -109,11 +124,13 @@ class ClientEvents:
             key=update.task.client,
             wall=self._compute(update),
         )
-        self._sent(update, staleness, is_accepted=True, is_late=is_late)
+        self._sent(t, update, staleness, is_accepted=True, is_late=is_late)
 
     def _work_done(self, update: Update, payload: Payload) -> dict[str, object]:
-        """Count a client's work; what its event says of it."""
+        """Count a client's work, note its times (C15); what its event says of it."""
         task, report, totals = update.task, update.report, self._totals
+        for time in report.times:
+            note_timing(self._writer, time, task, task.client)
         totals.forward_passes += report.forward_passes
         totals.directions += report.num_directions
         totals.bytes_up += len(update.payload)
@@ -143,7 +160,7 @@ class ClientEvents:
         compute_s = update.report.compute_wall_s
         return {"compute_s": compute_s, "overran": compute_s * self._factor > s_from_ns(update.task.duration_ns)}
 
-    def _sent(self, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
+    def _sent(self, t: Ns, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
         task = update.task
         self._writer.emit(
             update.due_ns,
@@ -158,14 +175,14 @@ class ClientEvents:
                 "staleness": staleness,
             },
             key=task.client,
-            wall={"recv_s": s_from_ns(task.dispatch_ns), "send_s": s_from_ns(update.sent_ns)},
+            wall={"recv_s": s_from_ns(update.recv_ns), "send_s": s_from_ns(update.sent_ns)},
         )
         if self._gates and (update.due_ns > task.done_ns or is_late):
-            self._withheld(update, staleness, is_accepted=is_accepted, is_late=is_late)
+            self._withheld(t, update, staleness, is_accepted=is_accepted, is_late=is_late)
         kind = self._update_kind if task.work is Work.TRAIN else PayloadKind.MEASUREMENT
         self._comm(update.due_ns, "up", len(update.payload), task, kind, int(kind is PayloadKind.GRADIENT))
 
-    def _withheld(self, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
+    def _withheld(self, t: Ns, update: Update, staleness: int, *, is_accepted: bool, is_late: bool) -> None:
         task = update.task
         self._writer.emit(
             update.due_ns,
@@ -178,7 +195,7 @@ class ClientEvents:
                 "staleness": staleness,
                 "accepted": is_accepted,
                 "after_abandon": is_late,
-                "commit_ns": update.due_ns,
+                "commit_ns": t,
             },
             key=task.client,
         )
@@ -188,7 +205,12 @@ class ClientEvents:
         self._writer.emit(
             task.dispatch_ns,
             "task_recv",
-            {"client": task.client, "round": task.round, "dispatch_ns": task.dispatch_ns, "avail_state": "AVL_TRAIN"},
+            {
+                "client": task.client,
+                "round": task.round,
+                "dispatch_ns": task.dispatch_ns,
+                "avail_state": self._state(task.client, task.dispatch_ns).value,
+            },
             key=task.client,
             wall={"mode": self._mode},
         )

@@ -61,6 +61,7 @@ class CohortSelector:
         keeps_cohort: bool,
     ) -> None:
         self._selector = selector
+        self._evaluator = selector if isinstance(selector, EvaluatingSelector) else None
         self._roster = roster
         self.beliefs = beliefs
         self._seed = seed
@@ -86,19 +87,19 @@ class CohortSelector:
 
     def num_evaluations(self, goal: int) -> int:
         """Slots of tasks that only evaluate, at aggregation goal K."""
-        return self._selector.num_evaluations(goal) if isinstance(self._selector, EvaluatingSelector) else 0
+        return 0 if self._evaluator is None else self._evaluator.num_evaluations(goal)
 
     def select_evaluations(self, t: Ns, cadence: Cadence, *, in_flight: int, goal: int) -> SelectionRecord | None:
         """Choose clients to measure only, in slots of their own; None if the selector has no such hand, or no slot.
 
         Asked after each selection for training, whose number it shares.
         """
-        selector, slots = self._selector, self.num_evaluations(goal)
-        if not isinstance(selector, EvaluatingSelector) or in_flight >= slots:
+        slots = self.num_evaluations(goal)
+        if self._evaluator is None or in_flight >= slots:
             return None
         eligible = self._roster.evaluable(t)
         view = self._view(t, self.num_selections, eligible, slots, goal)
-        chosen = selector.select_evaluations(view, in_flight, self._stream("evaluation", cadence))
+        chosen = self._evaluator.select_evaluations(view, in_flight, self._stream("evaluation", cadence))
         selection = Selection(chosen, self._state, {})
         wanted = slots - in_flight
         return SelectionRecord(eligible, selection, wanted, False, in_flight, slots, self._num_clients, Work.EVALUATE)

@@ -17,7 +17,7 @@ from fluxctl.engine.clock import Clock
 from fluxctl.engine.ledger import ClientState, Flight, Ledger
 from fluxctl.engine.messages import Arrival, Register, StopRequest, ToAggregator, TrainerFailure, Update
 from fluxctl.errors import RunBrokeError
-from fluxctl.types import ClientId, Ns
+from fluxctl.types import NEVER, ClientId, Ns
 
 
 class TrainerFailedError(RunBrokeError):
@@ -67,7 +67,9 @@ class Collector:
         register: Called with a trainer thread that has started.
         release: Called with a task id whose trainer thread is free again.
         overdue: Called with a dispatch whose slack has run out, before it is abandoned.
-        fails_fast: Raise a trainer's failure as soon as it is known, instead of handing it out in order.
+        failed: Called with a trainer's failure when it is known.
+        fails_fast: Raise a failure as soon as it is clear that it would be handed out, instead of in its turn.
+        end_ns: Engine time after which nothing is handed out.
     """
 
     clock: Clock
@@ -78,7 +80,9 @@ class Collector:
     register: Callable[[int], None]
     release: Callable[[int], None]
     overdue: Callable[[Flight], None]
+    failed: Callable[[TrainerFailure], None]
     fails_fast: bool = True
+    end_ns: Ns = NEVER
     _arrived: dict[ClientId, Arrival] = field(default_factory=dict)  # in order of physical arrival
     num_late_after_abandon: int = 0
 
@@ -95,8 +99,10 @@ class Collector:
 
         Raises:
             StopRequested: If the run was asked to end.
+            TrainerFailedError: If a trainer raised, failures are not to be survived, and this one would be handed out.
         """
         while True:
+            self._fail_early(wanted)
             first = self.ledger.earliest()
             if until is not None and (first is None or first.due_ns > until):
                 if self._reached(until):
@@ -113,6 +119,29 @@ class Collector:
             self.receive()
             if not in_time and first.client not in self._arrived and self.ledger.earliest() is first:
                 self._lose(first)
+
+    def _fail_early(self, wanted: int) -> None:
+        """Raise a failure that is among the next ``wanted`` in order, since no other dispatch will come before those.
+
+        (Unless clients are given up in between.) One that is not may turn out to be surplus, whose result nobody asks
+        for; a simulation would not even compute it.
+        """
+        failures = [arrival for arrival in self._arrived.values() if isinstance(arrival, TrainerFailure)]
+        if not failures or not self.fails_fast or not self.logical_order:
+            return
+        clear = {flight.client for flight in self.ledger.awaited_in_order(wanted) if flight.due_ns <= self.end_ns}
+        for failure in failures:
+            if failure.task.client in clear:
+                raise TrainerFailedError(failure)
+
+    def reach(self, t: Ns) -> None:
+        """Let the clock get to ``t``, the aggregator being busy until then.
+
+        Raises:
+            StopRequested: If the run was asked to end.
+        """
+        while not self._reached(t):
+            pass
 
     def _reached(self, t: Ns) -> bool:
         """Let the clock get to ``t``, unless something urgent comes first."""
@@ -165,8 +194,8 @@ class Collector:
 
     def _accept(self, arrival: Arrival) -> None:
         task = arrival.task
-        if self.fails_fast and isinstance(arrival, TrainerFailure):
-            raise TrainerFailedError(arrival)
+        if isinstance(arrival, TrainerFailure):
+            self.failed(arrival)
         self.release(task.task_id)
         if self.ledger.is_idle(task.client) or self.ledger.flight(task.client).task_id != task.task_id:
             return  # cancelled in the instant in which it was sent

@@ -1,8 +1,9 @@
 """Compute as a future with a deadline.
 
 A trainer submits its step when it is dispatched and needs the result only at its due time. Until then worker threads
-take the steps whose deadline is nearest; a trainer whose step has not been started when it is due runs it itself. So
-cores stay busy, nobody waits for a queue, and results do not depend on who computed them.
+take the steps whose deadline is nearest; a trainer whose step has not been started when it is due runs it itself, and
+one whose step is under way elsewhere may take another one meanwhile. So cores stay busy, nobody waits for a queue, and
+results do not depend on who computed them.
 """
 
 from __future__ import annotations
@@ -21,13 +22,22 @@ R = TypeVar("R")
 
 
 class Job(Generic[R]):
-    """One submitted computation."""
+    """One submitted computation.
 
-    __slots__ = ("_claim", "_done", "_error", "_finished", "_on_error", "_result", "_work")
+    Args:
+        work: What to compute.
+        on_error: Called at once if it raises.
+        help_out: Runs one other job that nobody has started, and says whether there was one; for whoever waits.
+    """
 
-    def __init__(self, work: Callable[[], R], on_error: Callable[[], None]) -> None:
+    __slots__ = ("_claim", "_done", "_error", "_finished", "_help_out", "_on_error", "_result", "_work")
+
+    def __init__(
+        self, work: Callable[[], R], on_error: Callable[[], None], help_out: Callable[[], bool] = lambda: False
+    ) -> None:
         self._work = work
         self._on_error = on_error
+        self._help_out = help_out
         self._claim = threading.Lock()  # taken by whoever runs the job; never released
         self._done = threading.Lock()  # held until the job has finished
         self._done.acquire()
@@ -70,11 +80,17 @@ class Job(Generic[R]):
             if self.claim():
                 self.run_claimed()
             else:
-                self._done.acquire()
-                self._done.release()
+                self._await()
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # set whenever there is no error
+
+    def _await(self) -> None:
+        """Wait for whoever runs the job, and let no core idle meanwhile."""
+        while not self._finished and self._help_out():
+            pass
+        self._done.acquire()
+        self._done.release()
 
 
 class Executor(Protocol):
@@ -93,13 +109,21 @@ class LocalExecutor:
         prepare: Called first in each of them.
         shortest_s: Steps that take less than this on average are left to their trainers: handing one over costs more
             than another core saves.
+        waiters_help: A trainer that waits for a step takes another one meanwhile. Saves wall time where all that
+            counts is when everything is computed; on a wall clock it would make that trainer late.
     """
 
     def __init__(
-        self, num_workers: int, prepare: Callable[[], None] = lambda: None, *, shortest_s: float = 0.0
+        self,
+        num_workers: int,
+        prepare: Callable[[], None] = lambda: None,
+        *,
+        shortest_s: float = 0.0,
+        waiters_help: bool = False,
     ) -> None:
         self._prepare = prepare
         self._shortest_s = shortest_s
+        self._waiters_help = waiters_help
         self._mean_s = shortest_s  # of recent steps; a race between threads costs a little accuracy and no result
         self._queue: list[tuple[Ns, int, Job[object]]] = []
         self._seq = 0
@@ -126,7 +150,7 @@ class LocalExecutor:
 
     def submit(self, work: Callable[[], R], deadline: Ns, on_error: Callable[[], None]) -> Job[R]:
         """Queue ``work``, which is needed at engine time ``deadline``; ``on_error`` is called at once if it raises."""
-        job: Job[R] = Job(self._timed(work) if self._shortest_s else work, on_error)
+        job: Job[R] = Job(self._timed(work) if self._shortest_s else work, on_error, self._help_out)
         if self._workers and self._mean_s >= self._shortest_s:
             with self._lock:
                 self._seq += 1
@@ -149,7 +173,17 @@ class LocalExecutor:
             self._work.acquire()
             if self._closed:
                 return
-            with self._lock:
-                _, _, job = heapq.heappop(self._queue)
-            if job.claim():
-                job.run_claimed()
+            self._take()
+
+    def _take(self) -> None:
+        """Run the job with the nearest deadline, unless somebody has started it; only after acquiring ``_work``."""
+        with self._lock:
+            _, _, job = heapq.heappop(self._queue)
+        if job.claim():
+            job.run_claimed()
+
+    def _help_out(self) -> bool:
+        if not self._waiters_help or self._closed or not self._work.acquire(blocking=False):
+            return False
+        self._take()
+        return True

@@ -209,7 +209,7 @@ class Intake:
         arrival = handed.arrival
         self._advance(arrival.due_ns if isinstance(arrival, Update) else arrival.task.earliest_due_ns)
         if isinstance(arrival, TrainerFailure):
-            self._survive(handed, arrival, cadence, model)
+            self._judge_failure(handed, arrival, cadence, model)
             return None
         if arrival.task.work is Work.EVALUATE:
             self._note_measurement(handed, arrival, cadence, model)
@@ -221,7 +221,8 @@ class Intake:
         client, payload = reply.task.client, decode(reply.payload)
         recorder, cohorts = self.recorder.clients, self.dispatcher.cohorts
         beliefs, number = cohorts.beliefs, cohorts.num_selections
-        recorder.measured(reply, payload, cadence.version - reply.task.version, is_late=handed.is_late)
+        staleness = cadence.version - reply.task.version
+        recorder.measured(self.now, reply, payload, staleness, is_late=handed.is_late)
         believed, age = beliefs.utility_of(client), beliefs.age_of(client, number)
         recorder.utility_belief(self.now, client, believed=believed, actual=payload.stat_utility, age=age)
         beliefs.measured(client, payload.stat_utility, number)
@@ -248,7 +249,7 @@ class Intake:
         )
         staleness = cadence.version - task.version
         self.recorder.clients.delivered(
-            update, payload, staleness, is_accepted=decision.accepted, is_late=handed.is_late
+            self.now, update, payload, staleness, is_accepted=decision.accepted, is_late=handed.is_late
         )
         self.roster.stamp(task.client, Triple(task.version, task.bin, task.iteration))
         self._retries.pop(task.client, None)
@@ -267,10 +268,11 @@ class Intake:
         if self.dispatcher.is_short and not self._shrinks:
             self.refill(cadence, model)
 
-    def _survive(self, handed: Handed, failure: TrainerFailure, cadence: Cadence, model: GlobalModel) -> None:
-        """A trainer raised and the run goes on: retry the client, or go on without it."""
+    def _judge_failure(self, handed: Handed, failure: TrainerFailure, cadence: Cadence, model: GlobalModel) -> None:
+        """A trainer raised: retry the client, go on without it, or end the run."""
         client, policy = failure.task.client, self.config.engine.on_trainer_error
-        self.recorder.note("trainer_failed", {"client": client, "error": failure.error, "policy": policy.value})
+        if policy is TrainerErrorPolicy.FAIL:
+            raise TrainerFailedError(failure)
         if not handed.is_late:
             self.ledger.reject(client)
         if policy is TrainerErrorPolicy.RETRY:

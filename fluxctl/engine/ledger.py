@@ -263,6 +263,11 @@ class Ledger:
             heapq.heappop(queue)
         return None
 
+    def awaited_in_order(self, num: int) -> list[Flight]:
+        """The first ``num`` open dispatches that :meth:`earliest` would name, one after the other."""
+        flights = (f for f in self._flights.values() if f.due_ns < NEVER and not f.taken and not f.lost)
+        return heapq.nsmallest(num, flights, key=lambda flight: flight.order)
+
     def take(self, client: ClientId) -> Flight:
         """Leave a returned client out of :meth:`earliest`: its update is in the aggregator's hands."""
         flight = self.flight(client)

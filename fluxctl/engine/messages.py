@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from fluxctl.engine.timing import FunctionTime
 from fluxctl.types import ClientId, Ns
 
 
@@ -85,6 +86,7 @@ class StepReport:
         jvp: Directional derivative along the chosen direction.
         phases_s: Processor seconds of each phase.
         compute_wall_s: Wall seconds of the step.
+        times: Wall seconds of its functions, if they are timed.
     """
 
     forward_passes: int
@@ -92,6 +94,7 @@ class StepReport:
     jvp: float
     phases_s: dict[str, float] = field(default_factory=dict)
     compute_wall_s: float = 0.0
+    times: tuple[FunctionTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Update:
     Args:
         trainer: Thread that worked on it; free again.
         task: What was asked.
+        recv_ns: Engine clock when the task was received: the time of its dispatch on a virtual clock, later on a wall
+            clock.
         due_ns: Logical due time.
         sent_ns: Engine clock when it was sent: the due time on a virtual clock, later on a wall clock.
         payload: What the client sends.
@@ -109,6 +114,7 @@ class Update:
 
     trainer: int
     task: Train
+    recv_ns: Ns
     due_ns: Ns
     sent_ns: Ns
     payload: bytes

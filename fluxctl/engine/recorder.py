@@ -6,17 +6,19 @@ Every event carries logical times and counts, equal on both clocks; what was mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fluxctl.config.model import Config
 from fluxctl.engine.cadence import Cadence
 from fluxctl.engine.client_events import ClientEvents
 from fluxctl.engine.cycle_events import CycleEvents
 from fluxctl.engine.ledger import Flight
+from fluxctl.engine.messages import TrainerFailure
 from fluxctl.engine.pace import Pace
+from fluxctl.engine.timing import FunctionTime, Timer, note_timing, timer
 from fluxctl.engine.totals import Totals
 from fluxctl.telemetry.writer import EventSink
-from fluxctl.types import ClientId, Ns, s_from_ns
+from fluxctl.types import Availability, ClientId, Ns, s_from_ns
 
 
 class Recorder:
@@ -25,6 +27,7 @@ class Recorder:
     Args:
         writer: Where events go.
         config: The run's configuration.
+        state: What a client's device could be asked to do at a time.
         factor: Engine seconds that one wall second of compute stands for.
 
     Attributes:
@@ -34,12 +37,16 @@ class Recorder:
         cycles: Events of the aggregator.
     """
 
-    def __init__(self, writer: EventSink, config: Config, factor: float = 1.0) -> None:
+    def __init__(
+        self, writer: EventSink, config: Config, state: Callable[[ClientId, Ns], Availability], factor: float = 1.0
+    ) -> None:
         self._writer = writer
         self._max_bins = config.limits.max_bins or 0
+        self._is_timed = config.telemetry.step_timing
+        self._error_policy = config.engine.on_trainer_error.value
         self.totals = Totals()
         self.pace = Pace()
-        self.clients = ClientEvents(writer, config, self.totals, self.pace, factor)
+        self.clients = ClientEvents(writer, config, self.totals, self.pace, state, factor)
         self.cycles = CycleEvents(writer, config, self.totals, self.pace)
 
     def world_event(self, t: Ns, event: str, fields: dict[str, object], client: ClientId) -> None:
@@ -52,6 +59,22 @@ class Recorder:
             "reorder_slack_exhausted",
             {"client": flight.client, "due_ns": flight.due_ns, "slack_s": s_from_ns(slack_ns), "invariant": "failed"},
         )
+
+    def failed(self, failure: TrainerFailure) -> None:
+        """A step raised; told when it is known, whether or not anybody wants its result."""
+        self._writer.note(
+            "trainer_failed",
+            {"client": failure.task.client, "error": failure.error, "policy": self._error_policy},
+        )
+
+    def timer(self) -> Timer:
+        """A timer for the functions of one cycle."""
+        return timer(is_on=self._is_timed)
+
+    def timed(self, times: tuple[FunctionTime, ...], cadence: Cadence) -> None:
+        """C15: how long functions of the server took in a cycle that has closed."""
+        for time in times:
+            note_timing(self._writer, time, cadence, None)
 
     def note(self, event: str, fields: Mapping[str, object]) -> None:
         """Something that exists on the wall only."""

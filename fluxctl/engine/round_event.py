@@ -99,13 +99,18 @@ def _interval(contribution: Contribution, now: Ns) -> dict[str, object]:
 
 
 def arrival_order(cohort: tuple[Contribution, ...]) -> dict[str, object]:
-    """How the clock delivered the cohort: physical order, inversions against the logical one, worst lateness."""
-    sent = [contribution.update.sent_ns for contribution in cohort]
-    order = sorted(range(len(cohort)), key=lambda index: sent[index])
+    """How the clock delivered the cohort: physical order, inversions against the logical one, worst lateness.
+
+    The logical order is that of due times, whatever order the run commits in.
+    """
+    updates = sorted(
+        (contribution.update for contribution in cohort),
+        key=lambda update: (update.due_ns, update.task.duration_ns, update.task.client),
+    )
+    sent = [update.sent_ns for update in updates]
     inversions = sum(sent[i] > sent[j] for i in range(len(sent)) for j in range(i + 1, len(sent)))
-    lateness_ns = max(contribution.update.sent_ns - contribution.update.due_ns for contribution in cohort)
     return {
-        "arrival_order": [cohort[index].update.task.client for index in order],
+        "arrival_order": [update.task.client for update in sorted(updates, key=lambda update: update.sent_ns)],
         "inversions": inversions,
-        "worst_lateness_s": s_from_ns(lateness_ns),
+        "worst_lateness_s": s_from_ns(max(update.sent_ns - update.due_ns for update in updates)),
     }

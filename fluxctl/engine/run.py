@@ -25,6 +25,7 @@ from fluxctl.engine.commit import BinTrainer, ServerLearner
 from fluxctl.engine.compute import LocalExecutor
 from fluxctl.engine.control import GoalControl
 from fluxctl.engine.dispatcher import Dispatcher, WorkModel
+from fluxctl.engine.examiner import Examiner
 from fluxctl.engine.featurise import num_cores
 from fluxctl.engine.intake import Intake
 from fluxctl.engine.ledger import Ledger
@@ -132,6 +133,7 @@ def build_engine(
     writer: EventSink,
     *,
     workload: Workload | None = None,
+    server: type[BinTrainer] = BinTrainer,
     clock: Clock | None = None,
     world: ClientWorld | None = None,
     start_ns: Ns = 0,
@@ -144,23 +146,33 @@ def build_engine(
         shards: Which samples belong to which client.
         writer: Event stream, with its header written.
         workload: What clients compute; None = forward-gradient steps of ``learner``.
+        server: The server's side of learning.
         clock: The clock; None = that of ``config.mode``.
         world: The modelled world; None = that of ``config``.
         start_ns: Logical time of the first selection; ``clock`` must be there already.
     """
     clock = clock or _build_clock(config)
     ledger, inbox = Ledger(), Mailbox[ToAggregator]("aggregator")
-    recorder = Recorder(writer, config, clock.factor)
     is_free = config.engine.num_workers is not None or clock.waits_for_real
     executor = LocalExecutor(
-        _num_workers(config), on_one_core(lambda: None), shortest_s=0.0 if is_free else SHORTEST_STEP_S
+        _num_workers(config),
+        on_one_core(lambda: None),
+        shortest_s=0.0 if is_free else SHORTEST_STEP_S,
+        waiters_help=not clock.waits_for_real,
     )
     work = workload or ClientWorkload(
-        learner, shards, config.seed, config.engine.fault_client, step=config.step, messages=config.messages
+        learner,
+        shards,
+        config.seed,
+        config.engine.fault_client,
+        step=config.step,
+        messages=config.messages,
+        is_timed=config.telemetry.step_timing,
     )
     fails_fast = config.engine.on_trainer_error is TrainerErrorPolicy.FAIL
 
     world = world or build_world(config)
+    recorder = Recorder(writer, config, world.trace.state, clock.factor)
     roster = Roster(ledger, world, config.clients.num_clients, set(shards.empty_clients))
     cohorts = _build_cohorts(config, roster, world)
     num_trainers = config.aggregation.concurrency + cohorts.num_evaluations(config.aggregation.goal)
@@ -178,7 +190,7 @@ def build_engine(
 
     agenda, opener = Agenda(ledger), UpdateOpener(config, learner.layout.num_params)
     rate = RATES.build(config.aggregation.rate.name, config.aggregation.rate.params)
-    bin_trainer = BinTrainer(config, learner, rate)
+    bin_trainer = server(config, learner, rate)
     dispatcher = Dispatcher(
         clock=clock,
         ledger=ledger,
@@ -223,7 +235,7 @@ def build_engine(
         intake=intake,
         control=GoalControl(config, dispatcher, recorder),
         bin_trainer=bin_trainer,
-        stopping=StopState(conditions),
+        examiner=Examiner(bin_trainer, StopState(conditions), recorder),
         recorder=recorder,
         bins_per_round=max(1, shards.max_bins),
         num_trainers=num_trainers,
@@ -312,6 +324,8 @@ def _build_collector(
         register=dispatcher.register,
         release=dispatcher.release,
         overdue=lambda flight: recorder.overdue(flight, slack_ns),
+        failed=recorder.failed,
+        end_ns=_budget_ns(config),
         fails_fast=config.engine.on_trainer_error is TrainerErrorPolicy.FAIL,
     )
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +24,7 @@ from fluxctl.config.model import Config
 from fluxctl.engine.lifeline import Lifeline
 from fluxctl.engine.prepare import Task, prepare_task
 from fluxctl.engine.run import Engine, build_engine, save_weights
+from fluxctl.engine.step_memory import measure_step_memory
 from fluxctl.errors import ExitCode, FluxError, os_reason
 from fluxctl.policies import REGISTRIES
 from fluxctl.policies.stopping import StopDecision
@@ -39,6 +40,7 @@ from fluxctl.telemetry.writer import EventWriter
 from fluxctl.types import JSON, Verdict, s_from_ns
 
 PREPARE_EVERY_S = 0.5
+MEMORY_FIELDS = ("forward_memory_bytes", "backprop_memory_bytes")
 
 
 def main(argv: list[str]) -> int:
@@ -89,6 +91,7 @@ class Session:
     _engine: Engine | None = None
     _stop_reason: str | None = None
     _wish: StopWish | None = None
+    _memory: dict[str, JSON] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lifeline = Lifeline(self.folder)
@@ -125,10 +128,16 @@ class Session:
         for problem in task.problems:
             _log(f"warning: {problem}")
         origin = provenance()
-        writer.header({"run": self.folder.id, "mode": config.mode.value}, config_hash=fingerprints(config).run)
-        writer.emit(0, "run_meta", _meta(config, task), wall={"versions": origin["versions"], "host": origin["host"]})
+        identity = {"run": self.folder.id, "mode": config.mode.value}
+        writer.header(identity, config_hash=fingerprints(config).run)
+        self._memory = measure_step_memory(config, task, _log)
+        measured = {"identity": identity, "versions": origin["versions"], "host": origin["host"]}
+        if self._memory:
+            measured["step_memory"] = self._memory
+        device = str(task.learner.initial_params(config.seed).device)  # where the model is, and so the steps
+        writer.emit(0, "run_meta", _meta(config, task), wall={**measured, "device": device})
         self._engine = engine = build_engine(config, task.learner, task.shards, writer)
-        writer.note("compute", {"device": str(engine.bin_trainer.params.device)})
+        writer.note("compute", {"device": device})
         if self._stop_reason is not None:
             engine.request_stop(self._stop_reason)
         try:
@@ -186,6 +195,7 @@ class Session:
             "updates": totals.updates,
             "bytes_down": totals.bytes_down,
             "bytes_up": totals.bytes_up,
+            **{name: self._memory[name] for name in MEMORY_FIELDS if name in self._memory},
             **({"rollbacks": totals.rollbacks} if totals.rollbacks else {}),
             **({"evaluations": totals.evaluations} if totals.evaluations else {}),
             "hash": canonical_hash(self.folder.events),

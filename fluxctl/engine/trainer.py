@@ -92,6 +92,7 @@ class Trainer:
         if task.earliest_due_ns >= NEVER:  # nobody will see what becomes of it, not even that it fails
             self._hold(task, NEVER)
             return
+        recv_ns = self.clock.now()
         job = self.executor.submit(
             lambda: self.workload.step(task),
             task.earliest_due_ns,
@@ -115,7 +116,7 @@ class Trainer:
         due_ns = self.due(task, ns_from_s(output.report.compute_wall_s))
         if not self._hold(task, due_ns, job):
             return
-        update = Update(self.index, task, due_ns, self.clock.now(), output.payload, output.report)
+        update = Update(self.index, task, recv_ns, due_ns, self.clock.now(), output.payload, output.report)
         self.clock.put(self.outbox, update)
 
     def _hold(self, task: Train, t: Ns, job: Job[StepOutput] | None = None) -> bool:

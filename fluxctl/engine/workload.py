@@ -6,6 +6,7 @@ and the last aggregate if guided directions need it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from fluxctl import wall
@@ -15,6 +16,7 @@ from fluxctl.engine.held import HeldModels
 from fluxctl.engine.messages import StepReport, Train, Work
 from fluxctl.engine.payload import Payload, Vector, encode
 from fluxctl.engine.seed_scalar import SeedScalar, checksum_of
+from fluxctl.engine.timing import Timer, timer
 from fluxctl.engine.trainer import StepOutput
 from fluxctl.learn.learner import Measurement, StepRequest, StepResult
 from fluxctl.learn.rebuild import description_of
@@ -48,6 +50,7 @@ class ClientWorkload:
         fault_client: Client that raises instead of training, for testing; None = nobody.
         step: What a task is.
         messages: How updates travel.
+        is_timed: Whether functions are timed.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ClientWorkload:
         *,
         step: StepConfig = StepConfig(),  # noqa: B008 - frozen
         messages: MessagesConfig = MessagesConfig(),  # noqa: B008
+        is_timed: bool = False,
     ) -> None:
         self._learner = learner
         self._shards = shards
@@ -66,6 +70,7 @@ class ClientWorkload:
         self._describes = messages.update == "seed_scalar"
         self._seed = seed
         self._fault_client = fault_client
+        self._is_timed = is_timed
         self._models = HeldModels()
 
     def receive(self, task: Train) -> None:
@@ -80,13 +85,19 @@ class ClientWorkload:
         """
         if task.client == self._fault_client:
             raise InjectedFaultError(f"client {task.client} was told to fail (engine.fault_client)")
-        return self._train(task) if task.work is Work.TRAIN else self._measure(task)
+        work = self._train if task.work is Work.TRAIN else self._measure
+        timed = timer(is_on=self._is_timed)
+        with timed("client_step"):
+            output = work(task, timed)
+        return replace(output, report=replace(output.report, times=timed.times)) if self._is_timed else output
 
-    def _measure(self, task: Train) -> StepOutput:
+    def _measure(self, task: Train, timed: Timer) -> StepOutput:
         wall_start = wall.monotonic_ns()
         samples = task_samples(self._step, self._shards, task.client, task.bin)
         unused = stream(self._seed, "evaluation", client=task.client)  # nothing is random in a forward pass
-        found = self._learner.measure(StepRequest(params=self._models.of(task).params, samples=samples, stream=unused))
+        request = StepRequest(params=self._models.of(task).params, samples=samples, stream=unused)
+        with timed("measure"):
+            found = self._learner.measure(request)
         data = encode(
             Payload(
                 PayloadKind.MEASUREMENT,
@@ -99,9 +110,10 @@ class ClientWorkload:
         compute_wall_s = (wall.monotonic_ns() - wall_start) / NS_PER_S
         return StepOutput(data, StepReport(found.forward_passes, 0, 0.0, compute_wall_s=compute_wall_s))
 
-    def _train(self, task: Train) -> StepOutput:
+    def _train(self, task: Train, timed: Timer) -> StepOutput:
         wall_start, cpu_start = wall.monotonic_ns(), wall.thread_cpu_ns()
-        model = self._models.of(task)
+        with timed("held_weights"):
+            model = self._models.of(task)
         cpu_fetched = wall.thread_cpu_ns()
         samples = task_samples(self._step, self._shards, task.client, task.bin)
         keyed = stream(
@@ -113,9 +125,12 @@ class ClientWorkload:
             attempt=task.attempt,
         )
         cpu_prepared = wall.thread_cpu_ns()
-        result = self._learner.step(StepRequest(params=model.params, samples=samples, stream=keyed, guide=model.guide))
+        request = StepRequest(params=model.params, samples=samples, stream=keyed, guide=model.guide)
+        with timed("local_step"):
+            result = self._learner.step(request)
         cpu_trained = wall.thread_cpu_ns()
-        data = self._encode(task, keyed, result)
+        with timed("encode_update"):
+            data = self._encode(task, keyed, result)
         cpu_encoded = wall.thread_cpu_ns()
         report = StepReport(
             forward_passes=result.forward_passes,

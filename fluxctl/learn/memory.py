@@ -84,6 +84,11 @@ def peak_bytes(work: Callable[[], object]) -> int:
 class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every operation's results and counts the storages that are alive."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is compiled, and to tell torch's compiler so would import it, which takes over a second."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0

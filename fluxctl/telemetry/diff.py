@@ -6,8 +6,9 @@ read in step and only the context is kept, so files may be of any size.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -44,10 +45,19 @@ class Divergence:
         return {
             "index": self.index,
             "paths": list(self.paths),
-            "before": list(self.before),
-            "left": list(self.left),
-            "right": list(self.right),
+            "before": plain_json(self.before),
+            "left": plain_json(self.left),
+            "right": plain_json(self.right),
         }
+
+
+def plain_json(value: JSON) -> JSON:
+    """JSON without the numbers that RFC 8259 has no word for; other writers' files can hold them, as in ``1e999``."""
+    if isinstance(value, Mapping):
+        return {str(name): plain_json(child) for name, child in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain_json(child) for child in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def first_difference(left: str | Path, right: str | Path, *, context: int = CONTEXT) -> Divergence | None:

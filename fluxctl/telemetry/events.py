@@ -44,7 +44,7 @@ def _words(text: str) -> tuple[str, ...]:
 _CADENCE = "round bin iteration"
 
 EVENTS: Final[Mapping[str, EventSpec]] = {
-    "run_meta": EventSpec(0, "C1", _words("config_hash seed"), _words("identity versions host")),
+    "run_meta": EventSpec(0, "C1", _words("config_hash seed"), _words("identity versions host device")),
     "trainer_round": EventSpec(
         10,
         "C5",

@@ -98,10 +98,19 @@ def read_header(path: str | Path) -> Event:
         NothingToDoError: If the file is absent or empty.
         ConfigError: If it does not begin with a header of a schema that this version reads.
     """
-    first = next(read_lines(path), None)
-    if first is None:
-        raise NothingToDoError("the event file is empty", where=str(path))
-    return _checked_header(path, *first)
+    return _first_line(path, read_lines(path))
+
+
+def _first_line(path: str | Path, lines: Iterator[tuple[int, Event]]) -> Event:
+    """The header, from the lines of a file that has not been read yet."""
+    first = next(lines, None)
+    if first is not None:
+        return _checked_header(path, *first)
+    with Path(path).open("rb") as file:
+        start = file.readline(MAX_LINE_BYTES)
+    if start.strip() and start.endswith(b"\n"):  # a torn one may be a header that is still being written
+        raise ConfigError("this is no event file of fluxctl: no line of it is a JSON object", where=str(path))
+    raise NothingToDoError("the event file is empty", where=str(path))
 
 
 def _checked_header(path: str | Path, number: int, event: Event) -> Event:
@@ -130,9 +139,6 @@ def read_events(path: str | Path, problems: list[Problem] | None = None) -> Iter
         ConfigError: If it does not begin with a header of a schema that this version reads.
     """
     lines = read_lines(path, problems)
-    first = next(lines, None)
-    if first is None:
-        raise NothingToDoError("the event file is empty", where=str(path))
-    _checked_header(path, *first)
+    _first_line(path, lines)
     for _, event in lines:
         yield event

@@ -108,7 +108,8 @@ class Cycles(Progress):
         grad_norm: Norm of what was applied; nan for a retry.
         aggregate_s: Wall seconds of aggregation.
         eval_s: Wall seconds of the evaluation after it.
-        span_s: Wall seconds from the cycle's first dispatch to the arrival that closed it.
+        span_s: Wall seconds from the cycle's first dispatch to the arrival that closed it; of an async cycle, from the
+            arrival that closed the one before.
     """
 
     round: Ints

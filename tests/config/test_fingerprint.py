@@ -1,7 +1,15 @@
 import pytest
 
-from fluxctl.config.fingerprint import CONDITION, WALL_ONLY, fingerprints
+from fluxctl.config.fingerprint import (
+    CONDITION,
+    WALL_ONLY,
+    condition_differences,
+    config_differences,
+    fingerprints,
+    run_differences,
+)
 from fluxctl.config.load import resolve
+from fluxctl.config.model import Config
 from fluxctl.config.override import from_set
 from fluxctl.config.schema import leaf_paths, section_at
 
@@ -41,6 +49,7 @@ OTHER = {
     "limits.stall_window_s": "1", "limits.stall_on": "acc", "limits.stall_min_delta": "0.5",
     "limits.loss_min_rel_delta": "0.5",
     "engine.num_workers": "1", "engine.wall_factor": "2", "engine.register_timeout_s": "1", "engine.fault_client": "0",
+    "telemetry.step_memory": "false", "telemetry.step_timing": "true",
 }  # fmt: skip
 NEEDS = {"step.num_directions": ["step.perturbation=max_jvp"]}
 
@@ -85,3 +94,20 @@ def test_the_origin_of_a_value_does_not_count():
 
 def test_the_spelling_of_a_number_does_not_count():
     assert prints("server.lr=1") == prints("server.lr=1.0")
+
+
+def test_differences_are_dotted_in_order_and_an_empty_mapping_is_a_value():
+    left = Config()
+    right = Config(seed=4, data={"classes": ("a", "b"), "batch_size": 4})
+    found = config_differences(left, right)
+    assert list(found) == ["seed", "data.classes", "data.batch_size"]
+    assert found["data.batch_size"] == (8, 4)
+    assert config_differences(left, left) == {}
+    assert run_differences(left, right) == found
+    assert list(condition_differences(left, right)) == ["data.classes", "data.batch_size"]
+    with_params = Config(selection={"policy": {"name": left.selection.policy.name, "params": {"pace": 2}}})
+    assert left.selection.policy.params == {}
+    assert config_differences(left, with_params) == {
+        "selection.policy.params": ({}, None),
+        "selection.policy.params.pace": (None, 2),
+    }

@@ -31,6 +31,7 @@ from fluxctl.engine.workload import ClientWorkload
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.learn.local_step import Measurement, StepRequest, StepResult
+from fluxctl.policies.selectors.base import Selection, SelectionView
 from fluxctl.policies.stopping import StopDecision
 from fluxctl.telemetry.hashing import canonical_hash
 from fluxctl.telemetry.reader import read_events
@@ -270,6 +271,26 @@ class LateClock(VirtualClock):
         return super().wait(mailbox, deadline, at_least=at_least)
 
 
+class LowestFirst:
+    """The clients with the lowest numbers, so that who is asked can be told by hand.
+
+    Args:
+        only: Clients that it ever asks; None = all.
+    """
+
+    def __init__(self, only: set[int] | None = None) -> None:
+        self.only = only
+        self.num_asked = 0
+
+    def initial_state(self) -> dict[str, float]:
+        return {}
+
+    def select(self, view: SelectionView, num: int, stream: Any, state: Any) -> Selection:
+        self.num_asked += 1
+        wanted = [client for client in view.eligible().tolist() if self.only is None or client in self.only]
+        return Selection(tuple(wanted[:num]))
+
+
 @dataclass
 class Run:
     """A run that has ended."""
@@ -290,6 +311,18 @@ class Run:
     def commits(self) -> list[tuple[int, list[int], str]]:
         """Engine time in nanoseconds, contributors in commit order and model checksum of each cycle."""
         return [(e["t_ns"], e["contributing_trainers"], e["model_checksum"]) for e in self.of("agg_round")]
+
+    @property
+    def seconds(self) -> list[tuple[float, list[int]]]:
+        """Time in engine seconds and contributors of each cycle."""
+        return [(t / NS_PER_S, clients) for t, clients, _ in self.commits]
+
+    def of_client(self, event: str, client: ClientId) -> list[Event]:
+        return [e for e in self.of(event) if e["client"] == client]
+
+    def dispatches(self, client: ClientId) -> list[float]:
+        """Engine seconds at which a client was asked."""
+        return [e["dispatch_ns"] / NS_PER_S for e in self.of_client("dispatch", client)]
 
 
 RunEngine = Callable[..., Run]
@@ -329,6 +362,11 @@ def stub_learner() -> type[StubLearner]:
 
 
 @pytest.fixture
+def lowest_first() -> type[LowestFirst]:
+    return LowestFirst
+
+
+@pytest.fixture
 def late_clock() -> type[LateClock]:
     return LateClock
 
@@ -346,13 +384,18 @@ def run_engine(tmp_path_factory: pytest.TempPathFactory) -> RunEngine:
         trace: Trace | None = None,
         clock: Clock | None = None,
         num_workers: int | None = None,
+        selector: Any = None,
         before_run: Callable[[Engine], None] = lambda engine: None,
         on_tick: Callable[[Engine], None] = lambda engine: None,
     ) -> Run:
         folder = tmp_path_factory.mktemp("run")
         shards = shards or make_shards(config.clients.num_clients)
         learner = learner or StubLearner()
-        work = ClientWorkload(learner, shards, config.seed) if workload == "learner" else workload or NullWorkload()
+        work = (
+            ClientWorkload(learner, shards, config.seed, is_timed=config.telemetry.step_timing)
+            if workload == "learner"
+            else workload or NullWorkload()
+        )
         built: list[Engine] = []
         ledger = AuditedLedger(
             lambda: built[0].aggregator._dispatcher.concurrency, lambda: built[0].aggregator.logical_now
@@ -370,6 +413,8 @@ def run_engine(tmp_path_factory: pytest.TempPathFactory) -> RunEngine:
             writer.header({"mode": config.mode.value}, seed=config.seed)
             engine = build_engine(config, learner, shards, writer, workload=work)
             built.append(engine)
+            if selector is not None:
+                engine.aggregator._dispatcher.cohorts._selector = selector
             before_run(engine)
             give_up_s = time.monotonic() + HANG_S
 

@@ -50,6 +50,39 @@ def test_workers_take_the_nearest_deadline_first() -> None:
 
 
 @pytest.mark.feature("A32")
+def test_who_waits_for_a_job_computes_another_one_meanwhile() -> None:
+    """The worker is held by a job that only the other one can end."""
+    gate, threads, later = Gate(), list[int](), threading.Event()
+
+    def other() -> None:
+        threads.append(threading.get_ident())
+        gate.open.set()
+
+    with LocalExecutor(1, waiters_help=True) as executor:
+        blocker = executor.submit(gate, 0, nothing)
+        assert gate.begun.wait(WAIT_S)
+        job = executor.submit(other, 1, nothing)
+        assert blocker.result() == "gate"
+        assert job.result() is None
+        executor.submit(later.set, 2, nothing)  # the worker finds the next one, and not the one that was taken
+        assert later.wait(WAIT_S)
+    assert threads == [threading.get_ident()]
+
+
+@pytest.mark.feature("A32")
+def test_who_waits_helps_only_if_told_and_if_there_is_something_to_do() -> None:
+    gate = Gate()
+    with LocalExecutor(1) as waiting, LocalExecutor(1, waiters_help=True) as helping:
+        assert not helping._help_out()
+        blocker = waiting.submit(gate, 0, nothing)
+        assert gate.begun.wait(WAIT_S)
+        job = waiting.submit(lambda: "job", 1, nothing)
+        assert not waiting._help_out()
+        gate.open.set()
+        assert (blocker.result(), job.result()) == ("gate", "job")
+
+
+@pytest.mark.feature("A32")
 def test_a_job_that_nobody_has_started_runs_where_it_is_needed() -> None:
     gate = Gate()
     with LocalExecutor(1) as executor:

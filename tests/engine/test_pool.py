@@ -15,7 +15,7 @@ from fluxctl.types import PayloadKind
 def contribution(client: int, gradient: list[float], utility: float) -> Contribution:
     task = Train(client, client, 0, 0, 0, 0, 0, 0, 0, 0, 0, b"")
     payload = Payload(PayloadKind.GRADIENT, 0, 0, 0, (np.array(gradient, dtype=np.float32),), 1.0, utility, 2)
-    return Contribution(Update(0, task, 0, 0, b"", StepReport(2, 1, 0.0)), payload, 1, 1.5)
+    return Contribution(Update(0, task, 0, 0, 0, b"", StepReport(2, 1, 0.0)), payload, 1, 1.5)
 
 
 def told(tracked: slice) -> list[Any]:

@@ -83,6 +83,8 @@ def test_rollbacks_are_limited(run_engine: RunEngine, config_of: ConfigOf, null_
     assert run.stop.verdict is Verdict.DIVERGED
     assert [e["lr"] for e in run.of("rollback")] == pytest.approx([2e-3, 2e-4])
     assert run.of("agg_eval")[-1]["weights_finite"] is False
+    assert run.stop.reason.endswith(", after 2 rollbacks")
+    assert run.of("agg_round")[-1]["stop_reason"] == run.stop.reason
 
 
 @pytest.mark.feature("B16", "A1")

@@ -75,7 +75,7 @@ def test_a_completed_run(folder_of: Callable[..., Path], mode: str) -> None:
     assert (verdict["verdict"], verdict["exit_code"], verdict["error"]) == ("COMPLETED", 0, None)
     assert verdict["summary"]["bins"] == 3
     assert verdict["summary"]["hash"] == canonical_hash(folder / "events.jsonl")
-    assert [(event["event"], missing) for event in events if (missing := _missing(event))] == []
+    assert [(event["event"], missing) for event in events if (missing := missing_fields(event))] == []
     assert [event["event"] for event in (events[0], events[-1])] == ["run_meta", "verdict"]
     assert (events[-1]["verdict"], events[-1]["reason"]) == (verdict["verdict"], verdict["reason"])
     assert read_header(folder / "events.jsonl")["identity"]["mode"] == mode
@@ -91,11 +91,6 @@ def test_a_completed_run(folder_of: Callable[..., Path], mode: str) -> None:
     phases = [note["phase"] for note in notes if note["event"] == "progress"]
     assert phases == sorted(phases)  # prepare, if there is anything to prepare, then train
     assert phases[-1] == "train"
-
-
-def _missing(event: dict[str, Any]) -> list[str]:
-    """The identity of ``run_meta`` is in the header, which the hash leaves out as a whole."""
-    return [name for name in missing_fields(event) if (event["event"], name) != ("run_meta", "wall.identity")]
 
 
 @pytest.mark.feature("B16")
@@ -205,3 +200,47 @@ def test_as_a_process(folder_of: Callable[..., Path]) -> None:
         (folder / name).unlink()
     assert main([str(folder)]) == ExitCode.OK
     assert verdict_of(folder)["summary"]["hash"] == here  # another process, the same run
+
+
+@pytest.mark.feature("B23")
+@pytest.mark.parametrize("estimator", ["central_difference", "backprop"])
+def test_the_memory_of_a_step_is_told_and_changes_nothing(folder_of: Callable[..., Path], estimator: str) -> None:
+    folder = folder_of(step__estimator=estimator)
+    assert main([str(folder)]) == ExitCode.OK
+    told = next(iter(read_events(folder / "events.jsonl")))["wall"]["step_memory"]
+    summary = verdict_of(folder)["summary"]
+    assert told["num_samples"] == 8
+    for name in ("forward_memory_bytes", "backprop_memory_bytes"):
+        assert summary[name] == told[name] > 0
+    off = folder_of(step__estimator=estimator, telemetry__step_memory=False)
+    for name in ("events.jsonl", "wall.jsonl", "verdict.json"):
+        (off / name).unlink()
+    assert main([str(off)]) == ExitCode.OK
+    assert "step_memory" not in next(iter(read_events(off / "events.jsonl")))["wall"]
+    assert "forward_memory_bytes" not in verdict_of(off)["summary"]
+    assert verdict_of(off)["summary"]["hash"] == summary["hash"]
+
+
+@pytest.mark.feature("B23")
+def test_a_step_that_has_no_room_is_no_reason_not_to_train(
+    folder_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_room(*_: object) -> None:
+        raise RuntimeError("not enough memory: you tried to allocate 1 PiB")
+
+    monkeypatch.setattr("fluxctl.learn.learner.step_memory", no_room)
+    folder = folder_of()
+    assert main([str(folder)]) == ExitCode.OK
+    assert "the memory of a step is not measured: not enough memory" in capsys.readouterr().err
+
+
+@pytest.mark.feature("A23", "C4", "C17")
+def test_a_budget_that_ends_between_cycles_is_named_by_the_verdict(folder_of: Callable[..., Path]) -> None:
+    """The last cycle was written before, when the run went on."""
+    folder = folder_of(limits__max_bins=None, limits__max_runtime_s=30.0)
+    assert main([str(folder)]) == ExitCode.OK
+    events = list(read_events(folder / "events.jsonl"))
+    rounds = [event for event in events if event["event"] == "agg_round"]
+    assert rounds
+    assert {event["stop_reason"] for event in rounds} == {None}
+    assert events[-1]["reason"] == verdict_of(folder)["reason"] == "the engine-time budget (30 s) is used up"
