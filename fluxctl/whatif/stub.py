@@ -19,6 +19,7 @@ from fluxctl.data.partition import Shards
 from fluxctl.engine.messages import StepReport, Train, Update, Work
 from fluxctl.engine.payload import Payload, encode
 from fluxctl.engine.seed_scalar import SeedScalar, checksum_of
+from fluxctl.engine.trainer import StepOutput
 from fluxctl.errors import AssetError, InvariantError, UnknownNameError
 from fluxctl.learn.evaluate import Evaluation
 from fluxctl.learn.layout import ParamLayout
@@ -153,6 +154,17 @@ class NoLearner:
         raise InvariantError("nothing is computed in a plan")
 
 
+class NoWork:
+    """What clients do where nothing is computed; updates come ready-made, see :class:`Answers`."""
+
+    def receive(self, task: Train) -> None:
+        """Keep nothing."""
+
+    def step(self, task: Train) -> StepOutput:  # noqa: ARG002 - the protocol's
+        """Never called."""
+        raise InvariantError("nothing is computed in a plan")
+
+
 class Answers:
     """Updates without content; the same bytes for every task, as long as the real ones.
 
@@ -192,7 +204,7 @@ class Answers:
     def __call__(self, task: Train) -> Update:
         """The update that comes of a task."""
         payload = self._payloads[task.work]
-        return Update(0, task, task.earliest_due_ns, task.earliest_due_ns, payload, self._report)
+        return Update(0, task, task.dispatch_ns, task.earliest_due_ns, task.earliest_due_ns, payload, self._report)
 
 
 def _described(layout: ParamLayout, step: StepConfig) -> bytes:

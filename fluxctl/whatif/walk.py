@@ -11,8 +11,9 @@ from fluxctl.engine.run import build_engine
 from fluxctl.learn.layout import ParamLayout
 from fluxctl.policies.stopping import StopDecision
 from fluxctl.types import NEVER, Ns, Verdict
+from fluxctl.whatif.server import NoTraining
 from fluxctl.whatif.solo_clock import SoloClock
-from fluxctl.whatif.stub import Answers, NoLearner, without_learning
+from fluxctl.whatif.stub import Answers, NoLearner, NoWork, without_learning
 from fluxctl.whatif.tally import Tally
 from fluxctl.world.flight import ClientWorld
 
@@ -88,7 +89,15 @@ class _Walker:
         clock = SoloClock(answers, self._update, start_ns)
         learner = NoLearner(setup.layout, num_classes)
         self._engine = build_engine(
-            config, learner, setup.shards, self._tally, clock=clock, world=setup.world, start_ns=start_ns
+            config,
+            learner,
+            setup.shards,
+            self._tally,
+            workload=NoWork(),
+            server=NoTraining,
+            clock=clock,
+            world=setup.world,
+            start_ns=start_ns,
         )
         self._is_counting = True
         self._until_ns: Ns = NEVER

@@ -70,6 +70,7 @@ def test_an_update_is_as_long_as_a_real_one(config_of):
     layout = trainable_layout(config)
 
     class Task:
+        dispatch_ns = 2
         earliest_due_ns = 5
         work = Work.TRAIN
 

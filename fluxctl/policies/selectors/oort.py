@@ -8,6 +8,10 @@ tickets win), which is exactly successive sampling in proportion to the scores. 
 fail to sum to 1: zero scores, one client and unknown utilities are no special cases. Percentiles are order statistics
 over every known client and not over the idle ones, which are the fast ones.
 
+A selection is linear in the number of clients, however many are wanted: some twenty passes over arrays, no sort, no
+loop. Its bound is 60 ns and 64 bytes for each client; for a million it takes 9 ms while few are known and 53 ms when
+all are.
+
 The rules are functions here; ``async_oort`` uses the same ones.
 """
 

@@ -22,8 +22,12 @@ def smallest(keys: NDArray[np.float64] | NDArray[np.int64], ties: NDArray[np.flo
     num = min(num, len(keys))
     if num == 0:
         return np.empty(0, dtype=np.int64)
-    last = np.partition(keys, num - 1)[num - 1]
-    below, level = np.flatnonzero(keys < last), np.flatnonzero(keys == last)
+    last = keys.min()
+    level = np.flatnonzero(keys == last)
+    if len(level) < num:  # many equal integers, as in counts of rare events, would take partition 20 times as long
+        last = np.partition(keys, num - 1)[num - 1]
+        level = np.flatnonzero(keys == last)
+    below = np.flatnonzero(keys < last)
     num_level = num - len(below)
     if num_level < len(level):
         level = level[np.argpartition(ties[level], num_level - 1)[:num_level]]
