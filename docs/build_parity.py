@@ -1,6 +1,7 @@
 """Fills in the generated parts of ``docs/parity.md``: what each rung asks, and which faults turn it red.
 
-Rungs come from the registry, faults from ``tests/mutation/table.json``, which the mutation suite asserts::
+Rungs come from the registry, faults from ``tests/mutation/table.json`` and ``wall.json``, which the mutation suite
+asserts::
 
     python docs/build_parity.py            # rewrite the parts
     python docs/build_parity.py --check    # change nothing; exit 1 if something is wrong
@@ -23,6 +24,7 @@ from fluxctl.parity.result import Rung
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "parity.md"
 MUTATIONS = ROOT / "tests" / "mutation" / "table.json"
+ON_THE_WALL = ROOT / "tests" / "mutation" / "wall.json"
 
 # Rungs that no run of this engine can fail, and why. They guard against files of other writers and other versions.
 NEVER = {
@@ -33,7 +35,6 @@ NEVER = {
     "D50": "a task carries its stamps from dispatch to event; one without them cannot be written",
     "D55": "an evaluation is a part of its commit's turn, and engine time does not move within a turn",
     "D57": "a delivery is planned as the later of due time and next availability",
-    "D58": "delivery and taking are stamped from the same number: the update's turn is its delivery",
     "D75": "engine time cannot pass its budget, and whoever launched the run ends its process at the wall ceiling",
 }
 # Rungs that runs can fail, but none of the mutations does; each has its broken fixture under tests/parity.
@@ -45,20 +46,20 @@ ELSEWHERE = {
     "D13": "a trace that leaves more clients available; one that is believed late has the same averages",
     "D15": "a belief that depends on speed; in the mutated worlds availability has nothing to do with it",
     "D17": "a trace with three states; with two, half of all changes make a client available, whatever the trace",
-    "D40": "the processor time of real work, on another machine or another version of the model",
-    "D42": "as D40",
+    "D40": "other work before a step, as D42 for the step itself; each phase is a few microseconds here",
     "D43": "as D40",
     "D45": "as D40",
-    "D46": "reports only: the cost of a step by phase",
-    "D47": "compute that takes longer than modelled: a slow machine under a real run",
-    "D48": "as D47, under a simulation",
-    "D49": "as D47",
-    "D52": "the same check as D53, on the wall clock; mutations are run on the virtual clock",
+    "D48": "steps of the simulation that take longer than modelled; on the wall clock D47 does the same",
     "D74": "warns on all short runs, also on healthy ones: their cap of bins ends them long before their budget",
 }
 
 
-def rungs_table(mutations: dict[str, Any]) -> str:
+def numbered(*tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """All mutations by the name that the page uses, M1, M2 ...; those on the wall clock come last."""
+    return {f"M{number}": line for number, line in enumerate((line for of in tables for line in of.values()), start=1)}
+
+
+def rungs_table(mutations: dict[str, dict[str, Any]]) -> str:
     """One table a stage."""
     shown = {stage: [rung for rung in all_rungs() if rung.stage == stage] for stage in STAGES}
     parts = []
@@ -74,7 +75,7 @@ def rungs_table(mutations: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _rung_row(rung: Rung, mutations: dict[str, Any]) -> str:
+def _rung_row(rung: Rung, mutations: dict[str, dict[str, Any]]) -> str:
     short = "" if rung.short == rung.name else f"{rung.short} "
     tier = f"{rung.tier.value}{', gated' if rung.is_gated else ''}"
     return (
@@ -83,15 +84,20 @@ def _rung_row(rung: Rung, mutations: dict[str, Any]) -> str:
     )
 
 
-def _red_by(rung_id: str, mutations: dict[str, Any]) -> str:
-    numbers = [
-        (number, "w" if rung_id in line["warned"] else "")
-        for number, line in enumerate(mutations.values(), start=1)
-        if any(rung_id in line[key] for key in ("roots", "downstream", "warned"))
+def _red_by(rung_id: str, mutations: dict[str, dict[str, Any]]) -> str:
+    names = [
+        f"{name}{'w' if rung_id in line['warned'] else ''}"
+        for name, line in mutations.items()
+        if rung_id in reacting(line)
     ]
-    if numbers:
-        return " ".join(f"M{number}{mark}" for number, mark in numbers)
+    if names:
+        return " ".join(names)
     return "never" if rung_id in NEVER else "see below"
+
+
+def reacting(line: dict[str, Any]) -> set[str]:
+    """Rungs that a mutation turns red, or makes warn."""
+    return {rung_id for key in ("roots", "downstream", "failed", "warned") for rung_id in line.get(key, ())}
 
 
 def mutations_table(mutations: dict[str, Any]) -> str:
@@ -106,6 +112,19 @@ def mutations_table(mutations: dict[str, Any]) -> str:
     return "\n".join([head, *rows])
 
 
+def walls_table(mutations: dict[str, Any], walls: dict[str, Any]) -> str:
+    """One row a mutation of a real run."""
+    lines = list(numbered(mutations, walls).items())[len(mutations) :]
+    head = "| | mutation | what is wrong | fails | warns |\n|---|---|---|---|---|"
+    rows = [
+        f"| {name} | {line['title']} | {line['what']} | "
+        + " | ".join(" ".join(line[key]) or "-" for key in ("failed", "warned"))
+        + " |"
+        for name, line in lines
+    ]
+    return "\n".join([head, *rows])
+
+
 def reasons_table(reasons: dict[str, str], title: str) -> str:
     """One row a rung, with its reason."""
     names = {rung.id: rung.name for rung in all_rungs()}
@@ -113,11 +132,12 @@ def reasons_table(reasons: dict[str, str], title: str) -> str:
     return "\n".join([f"| id | name | {title} |\n|---|---|---|", *rows])
 
 
-def parts_of(mutations: dict[str, Any]) -> dict[str, str]:
+def parts_of(mutations: dict[str, Any], walls: dict[str, Any]) -> dict[str, str]:
     """The generated parts by name."""
     return {
-        "rungs": rungs_table(mutations),
+        "rungs": rungs_table(numbered(mutations, walls)),
         "mutations": mutations_table(mutations),
+        "walls": walls_table(mutations, walls),
         "never": reasons_table(NEVER, "why no run can fail it"),
         "elsewhere": reasons_table(ELSEWHERE, "what would turn it red"),
     }
@@ -137,9 +157,9 @@ def fill(text: str, parts: dict[str, str]) -> str:
     return text
 
 
-def complaints(mutations: dict[str, Any]) -> list[str]:
+def complaints(mutations: dict[str, Any], walls: dict[str, Any]) -> list[str]:
     """Rungs without a fault that turns them red and without a reason, and the other way round."""
-    red = {rung_id for line in mutations.values() for key in ("roots", "downstream", "warned") for rung_id in line[key]}
+    red = {rung_id for line in numbered(mutations, walls).values() for rung_id in reacting(line)}
     known = [rung.id for rung in all_rungs()]
     found = [f"{rung_id}: no mutation turns it red, and nobody says why" for rung_id in known]
     found = [line for line in found if line.split(":")[0] not in red | NEVER.keys() | ELSEWHERE.keys()]
@@ -156,9 +176,9 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Fill in the generated parts of docs/parity.md.")
     parser.add_argument("--check", action="store_true", help="change nothing")
     options = parser.parse_args(argv)
-    mutations = json.loads(MUTATIONS.read_text(encoding="utf-8"))
+    tables = [json.loads(path.read_text(encoding="utf-8")) for path in (MUTATIONS, ON_THE_WALL)]
     text = PAGE.read_text(encoding="utf-8")
-    filled, found = fill(text, parts_of(mutations)), complaints(mutations)
+    filled, found = fill(text, parts_of(*tables)), complaints(*tables)
     if filled != text and options.check:
         found.append("the page is out of date: run python docs/build_parity.py")
     elif filled != text:

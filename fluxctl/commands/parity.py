@@ -67,7 +67,9 @@ def parity(
     max_bin: Annotated[
         int | None, typer.Option(min=1, help="Look at the first so many bins only.", rich_help_panel=_JUDGE)
     ] = None,
-    lenient: Annotated[bool, _flag("--lenient", "Distributions that differ are warnings.", _JUDGE)] = False,
+    lenient: Annotated[
+        bool, _flag("--lenient", "Distributions that differ, and clocks within noise, only warn.", _JUDGE)
+    ] = False,
     strict: Annotated[bool, _flag("--strict", "Diagnostics that warn are failures.", _JUDGE)] = False,
     strip_time: Annotated[bool, _flag("--strip-time", "Logical parity: leave out what clocks decide.", _JUDGE)] = False,
     list_: Annotated[bool, _flag("--list", "List the rungs.", _OTHER)] = False,

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from fluxctl.parity.result import MIN_SAMPLES, Finding, Status
 from fluxctl.types import JSON
+
+_ROUNDING: Final = 1e-9  # relative; 3 of 15 is within 0.2, in whatever order it was computed
+
+
+def is_within(value: float, limit: float) -> bool:
+    """Whether a number is at most a limit, up to rounding; nan never is."""
+    return value <= limit * (1 + _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +39,8 @@ class Bound:
 
     @property
     def holds(self) -> bool:
-        """Whether the value is within the limit."""
-        return self.value <= self.limit
+        """Whether the value is within the limit, up to rounding."""
+        return is_within(self.value, self.limit)
 
     @property
     def strain(self) -> float:
@@ -83,7 +90,7 @@ def judged_bounds(bounds: Sequence[Bound], evidence: Evidence, *, min_samples: i
     worst = max(bounds, key=lambda bound: bound.strain)
     status = Status.PASS if all(bound.holds for bound in bounds) else Status.FAIL
     value = None if math.isnan(worst.value) else worst.value
-    return Finding(status, value, threshold, evidence.n, evidence.message, evidence.detail)
+    return Finding(status, value, threshold, evidence.n, evidence.message, evidence.detail, worst.limit)
 
 
 def judged_at_least(

@@ -18,6 +18,7 @@ from fluxctl.parity.result import Cause, Options, Rung, RungResult, Status
 from fluxctl.parity.sides import Pair
 from fluxctl.parity.sketch import Sketch, sketch
 from fluxctl.runs.files import write_json
+from fluxctl.telemetry.diff import plain_json
 from fluxctl.types import JSON, Mode
 
 
@@ -157,7 +158,7 @@ def rung_json(result: RungResult, noise: Mapping[str, float]) -> dict[str, JSON]
         "cause": None if result.cause is None else result.cause.value,
         "message": finding.message,
         "broken": rung.broken if result.cause is Cause.ROOT else None,
-        "detail": _plain(finding.detail),
+        "detail": plain_json(finding.detail),
     }
 
 
@@ -204,12 +205,3 @@ def _notes(pair: Pair, left: Observed, right: Observed) -> tuple[str, ...]:
 
 def _finite(value: float | None) -> float | None:
     return value if value is None or math.isfinite(value) else None
-
-
-def _plain(value: JSON) -> JSON:
-    """JSON without the numbers that RFC 8259 has no word for."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(child) for name, child in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(child) for child in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

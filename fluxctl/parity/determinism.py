@@ -54,6 +54,8 @@ def _wall_dependence(config: Config) -> str | None:
         return f"commits follow the {engine.commit_order} order"
     if engine.charge_compute != "modelled":
         return f"compute is charged as {engine.charge_compute}"
+    if engine.charge_evaluation == "measured":
+        return f"evaluations are charged as {engine.charge_evaluation}"
     return None
 
 

@@ -1,8 +1,12 @@
 """Climbs the ladder: runs the rungs over a pair and says what their findings mean together.
 
 A rung only measures. Here its finding meets its tier, the options, the determinism gate and the noise floor, failures
-are sorted into causes and consequences, and the pair gets one verdict. An exception in a rung is a bug and is not
-caught. This module must not read files.
+are sorted into causes and consequences, and the pair gets one verdict.
+
+A clock rung that misses its limit fails only beyond twice the noise floor, the difference between two real runs (D0g).
+Up to there it is INCONCLUSIVE: the wall may have been late, and the simulation right. Where nobody has measured the
+floor, it is taken to be the limit itself, which is how far real runs are expected to agree. Two simulations have no
+noise. An exception in a rung is a bug and is not caught. This module must not read files.
 """
 
 from __future__ import annotations
@@ -11,15 +15,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from fluxctl.parity.arrivals import Arrivals, arrivals_of
+from fluxctl.parity.bounds import is_within
 from fluxctl.parity.determinism import Determinism, judge_determinism
 from fluxctl.parity.observed import Observed
 from fluxctl.parity.registry import all_rungs
 from fluxctl.parity.result import Cause, Finding, Options, Rung, RungResult, Status, Tier
 from fluxctl.telemetry.columns import AbsentField
 
-_NOISE_FACTOR = 2.0  # a clock rung fails only beyond so many noise floors (D0g)
+_NOISE_FACTOR: Final = 2.0  # a clock rung fails only beyond so many noise floors (D0g)
+_HOW_TO_MEASURE: Final = "measure the noise floor: fluxctl parity --noise REAL REAL"
 
 
 class PairVerdict(StrEnum):
@@ -94,7 +101,11 @@ def climb(left: Observed, right: Observed, options: Options, rungs: Sequence[Run
     determinism = judge_determinism(left, right, options)
     options = replace(options, is_deterministic=determinism.is_enforced)
     chosen = all_rungs() if rungs is None else tuple(rungs)
-    findings = {rung.id: _final(rung, _find(rung, left, right, options), options, determinism) for rung in chosen}
+    has_noise = left.is_real or right.is_real
+    findings = {
+        rung.id: _final(rung, _find(rung, left, right, options), options, determinism, has_noise=has_noise)
+        for rung in chosen
+    }
     failed = {rung_id for rung_id, finding in findings.items() if finding.status is Status.FAIL}
     needs = _ancestors(chosen)
     results = tuple(RungResult(rung, findings[rung.id], _cause(rung, failed, needs)) for rung in chosen)
@@ -113,7 +124,7 @@ def _find(rung: Rung, left: Observed, right: Observed, options: Options) -> Find
         raise
 
 
-def _final(rung: Rung, finding: Finding, options: Options, determinism: Determinism) -> Finding:
+def _final(rung: Rung, finding: Finding, options: Options, determinism: Determinism, *, has_noise: bool) -> Finding:
     """What a finding amounts to under the rung's tier and the options."""
     if rung.tier is Tier.DIAG and finding.status in (Status.FAIL, Status.WARN):
         return replace(finding, status=Status.FAIL if options.strict else Status.WARN)
@@ -121,17 +132,22 @@ def _final(rung: Rung, finding: Finding, options: Options, determinism: Determin
         return finding
     if rung.is_gated and not options.is_deterministic:
         return _demoted(finding, Status.WARN, f"not enforced: {determinism.reason}")
-    if rung.is_clock_rung and _is_within_noise(rung, finding, options):
-        floor = options.noise[rung.id]
-        return _demoted(finding, Status.INCONCLUSIVE, f"within twice the noise floor of {floor:.3g}")
+    excuse = _noise_excuse(finding, options.noise.get(rung.id)) if rung.is_clock_rung and has_noise else None
+    if excuse is not None:
+        return _demoted(finding, Status.WARN if options.lenient else Status.INCONCLUSIVE, excuse)
     if rung.tier is Tier.DIST and options.lenient:
         return _demoted(finding, Status.WARN, "--lenient")
     return finding
 
 
-def _is_within_noise(rung: Rung, finding: Finding, options: Options) -> bool:
-    floor = options.noise.get(rung.id)
-    return floor is not None and finding.value is not None and abs(finding.value) <= _NOISE_FACTOR * floor
+def _noise_excuse(finding: Finding, floor: float | None) -> str | None:
+    """Why a clock that misses its limit may only be noisy; None if it cannot be noise."""
+    assumed = finding.limit if floor is None else floor
+    if finding.value is None or assumed is None or not is_within(abs(finding.value), _NOISE_FACTOR * assumed):
+        return None
+    if floor is None:
+        return f"within twice the limit, which may be noise; {_HOW_TO_MEASURE}"
+    return f"within twice the noise floor of {floor:.3g}"
 
 
 def _demoted(finding: Finding, status: Status, why: str) -> Finding:

@@ -1,8 +1,9 @@
 """The noise floor: how much two real runs of one configuration differ from each other.
 
 A simulation cannot be closer to a real run than another real run is, so what was measured between real runs is shown
-beside every threshold, and a clock rung fails only beyond twice of it. Floors are kept in the runs folder, by run
-fingerprint: runs of another configuration, or on another commit order, have a floor of their own.
+beside every threshold, and a clock rung fails only beyond twice of it (see :mod:`fluxctl.parity.ladder`). Floors are
+kept in the runs folder, by run fingerprint: runs of another configuration, or on another commit order, have a floor of
+their own.
 """
 
 from __future__ import annotations

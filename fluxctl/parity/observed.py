@@ -192,12 +192,15 @@ class Observed:
     def intrinsic_s(self) -> Floats:
         """Clock coordinate at the end of each unit as the run's own clock measured it (D0g), shape ``(num_units,)``.
 
-        Of a real run: cumulative measured span from a cycle's first dispatch to its K-th physical arrival, and of the
-        evaluations, during which clients go on working, times the wall factor. Of a simulated run: engine time.
+        Of a real run: cumulative measured span of the cycles, times the wall factor. An async span begins where the
+        last one ended; a sync one begins with its cycle's first dispatch, so the evaluations between them are added.
+        Of a simulated run: engine time.
         """
         if not self.is_real:
             return self.commit_s
         spans = np.nan_to_num(self.cycles.numbers("wall.intrinsic_span_s"))
+        if self.config is not None and self.config.aggregation.style == "async":
+            return np.cumsum(spans)[self.is_commit] * self.wall_factor
         # The evaluation of a commit lies behind it, so it is part of the next unit.
         evaluations = np.nan_to_num(self.cycles.numbers("wall.eval_s")) if "wall.eval_s" in self.cycles else 0 * spans
         before = np.cumsum(evaluations) - evaluations

@@ -34,6 +34,14 @@ details > summary { cursor: pointer; padding: 6px 0; }
 svg { background: #fff; width: 100%; min-width: 540px; height: auto; margin: 6px 0; border: 1px solid var(--line); }
 svg text { font: 12px system-ui, sans-serif; fill: #222; } svg .title { font-weight: 600; font-size: 13px; }
 svg .grid { stroke: #ddd; }
+@media (max-width: 640px) {
+  tr.head { display: none; }
+  table, tbody, tr, td.name, td.message { display: block; }
+  tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
+  td, td.number { display: inline-block; border: 0; padding: 0 14px 0 0; text-align: left; }
+  td.message { min-width: 0; }
+  td[data-label]:not(:empty)::before { content: attr(data-label) " "; opacity: .7; }
+}
 """
 _SHORT: Final = {Status.INCONCLUSIVE: "OPEN", Status.LOW_CONF: "LOW"}  # heads of narrow columns
 
@@ -55,14 +63,17 @@ def _scoreboard(comparisons: Sequence[Comparison]) -> str:
     heads = "".join(f'<th class="number">{_SHORT.get(status, status)}</th>' for status in Status)
     rows = []
     for comparison in comparisons:
-        counts = "".join(f'<td class="number">{num}</td>' for num in comparison.ladder.counts.values())
+        counts = "".join(
+            f'<td class="number" data-label="{_SHORT.get(status, status)}">{num}</td>'
+            for status, num in comparison.ladder.counts.items()
+        )
         causes = comparison.causes()
         rows.append(
             f'<tr><td class="name"><a href="#{_anchor(comparison)}">{escape(comparison.pair.baseline)}</a></td>'
             f"<td>{_badge(comparison.verdict)}</td>{counts}"
             f'<td class="message">{escape(causes[0]) if causes else ""}</td></tr>'
         )
-    head = f"<tr><th>baseline</th><th>verdict</th>{heads}<th>root cause</th></tr>"
+    head = f"<tr class='head'><th>baseline</th><th>verdict</th>{heads}<th>root cause</th></tr>"
     return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
 
 
@@ -106,8 +117,8 @@ def _stage(stage: str, comparison: Comparison) -> str:
     told = " ".join(f'<span class="{status}">{num} {status}</span>' for status, num in counts.items() if num)
     is_open = any(counts[status] for status in (Status.FAIL, Status.WARN, Status.INCONCLUSIVE))
     head = (
-        "<tr><th>rung</th><th>status</th><th class='number'>value</th><th>threshold</th><th class='number'>noise</th>"
-        "<th class='number'>n</th><th>what was found</th></tr>"
+        "<tr class='head'><th>rung</th><th>status</th><th class='number'>value</th><th>threshold</th>"
+        "<th class='number'>noise</th><th class='number'>n</th><th>what was found</th></tr>"
     )
     rows = "".join(_row(result, comparison.ladder.options.noise) for result in results)
     return (
@@ -126,8 +137,10 @@ def _row(result: RungResult, noise: Mapping[str, float]) -> str:
     return (
         f'<tr><td class="name" title="{escape(rung.question)}">{escape(rung.id)} {escape(title_of(rung))} '
         f'<span class="small">{rung.tier.value}</span></td><td>{_badge(finding.status)}{cause}</td>'
-        f'<td class="number">{number(finding.value)}</td><td>{escape(finding.threshold)}</td>'
-        f'<td class="number">{number(floor)}</td><td class="number">{"" if finding.n is None else finding.n}</td>'
+        f'<td class="number" data-label="value">{number(finding.value)}</td>'
+        f'<td data-label="threshold">{escape(finding.threshold)}</td>'
+        f'<td class="number" data-label="noise">{number(floor)}</td>'
+        f'<td class="number" data-label="n">{"" if finding.n is None else finding.n}</td>'
         f'<td class="message">{told}</td></tr>'
     )
 

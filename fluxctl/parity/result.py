@@ -65,7 +65,7 @@ class Options:
 
     Attributes:
         max_bin: Look at the first bins only: commits 1 to this number; None = all.
-        lenient: Failures of DIST rungs are warnings.
+        lenient: Failures of DIST rungs are warnings, and so are clocks that may only be noisy.
         strict: Failures of DIAG rungs count.
         strip_time: Logical parity: leave out what depends on clocks.
         is_deterministic: Gated rungs are enforced: both runs decide by keyed streams over equal inputs. The ladder
@@ -92,6 +92,7 @@ class Finding:
         n: Samples on the smaller side; None where the word makes no sense.
         message: One line for a person: what was compared and what came out.
         detail: More numbers, for ``--json`` and the report: effect sizes, p-values, first difference.
+        limit: What ``value`` may be at most; told by clock rungs, which weigh it against the noise floor.
     """
 
     status: Status
@@ -100,6 +101,7 @@ class Finding:
     n: int | None
     message: str
     detail: Mapping[str, JSON] = field(default_factory=dict)
+    limit: float | None = None
 
 
 RungFunction = Callable[["Observed", "Observed", Options], Finding]

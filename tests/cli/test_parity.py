@@ -261,6 +261,20 @@ def test_noise_is_measured_between_real_runs_and_then_shown_and_used(fluxctl, ru
         assert fluxctl("parity", "--noise", *pair).code == 2
 
 
+@pytest.mark.feature("D0g")
+def test_without_a_noise_floor_a_late_clock_is_open_up_to_twice_its_limit(fluxctl, both) -> None:
+    both(real_edit=slow(1.08))
+    answer = fluxctl("parity", "--rung", "K2")
+    assert answer.code == 1
+    assert answer.out.startswith("INCONCLUSIVE  fwdllm: It cannot be said whether the simulation can be trusted")
+    assert "measure the noise floor: fluxctl parity --noise REAL REAL" in answer.out
+    lenient = fluxctl("parity", "--rung", "K2", "--lenient", "--json")
+    (pair,) = lenient.envelope["data"]["pairs"]
+    assert (lenient.code, pair["verdict"], pair["counts"]["WARN"]) == (0, "PASS", 1)
+    both(real_edit=slow(1.2), group="later")
+    assert fluxctl("parity", "--rung", "K2", "--lenient").out.startswith("FAIL")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [

@@ -1,8 +1,8 @@
-"""Runs of the tiny model on the virtual clock, whole and mutated, as the ladder sees them."""
+"""Runs of the tiny model, whole and mutated, as the ladder sees them; on the virtual clock, a few on the wall clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from fluxctl.engine.prepare import Task, prepare_task
 from fluxctl.engine.run import build_engine
 from fluxctl.parity.observed import Observed, observe_events
 from fluxctl.telemetry.writer import EventWriter
+from fluxctl.types import Mode
 
 # Dotted keys with __ for the dot. Bins end after a fixed number of iterations and selection looks at no result, so that
 # a mutation shows in what it touches and not in everything that follows from another model.
@@ -89,6 +90,17 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
         "aggregation__staleness__name": "downweight",
         "aggregation__control__name": "iterations",
     },
+    "unattended": {  # clients that come and go unseen, and work on while others commit
+        "clients__num_clients": 24,
+        "aggregation__style": "async",
+        "aggregation__goal": 3,
+        "aggregation__concurrency": 8,
+        "aggregation__staleness__name": "downweight",
+        "availability__trace": "syn_50",
+        "availability__knowledge": "unaware",
+        "delays__low_s": 10.0,
+        "delays__high_s": 60.0,
+    },
     "informed": {  # clients that say when they come and go
         "clients__num_clients": 24,
         "aggregation__goal": 4,
@@ -108,13 +120,21 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
         "delays__low_s": 10.0,
         "delays__high_s": 80.0,
     },
+    "wall": {  # few and long bins, so that what a busy machine adds to them stays small
+        "aggregation__style": "async",
+        "aggregation__goal": 3,
+        "aggregation__concurrency": 8,
+        "aggregation__staleness__name": "downweight",
+        "engine__wall_factor": 10.0,
+        "limits__max_bins": 5,
+    },
 }
 
 
-def world_config(world: str) -> Config:
+def world_config(world: str, mode: Mode) -> Config:
     """The configuration of a world."""
     data = Config().model_dump(mode="json")
-    for path, value in {**COMMON, **WORLDS[world]}.items():
+    for path, value in {**COMMON, **WORLDS[world], "mode": mode.value}.items():
         *parents, leaf = path.split("__")
         section = data
         for parent in parents:
@@ -143,9 +163,9 @@ class Laboratory:
             self._healthy[world] = self.run(world, "healthy")
         return self._healthy[world]
 
-    def run(self, world: str, label: str) -> Observed:
+    def run(self, world: str, label: str, mode: Mode = Mode.SIM) -> Observed:
         """Run a world to its end with the engine as it is at this moment."""
-        config = world_config(world)
+        config = world_config(world, mode)
         if world not in self._tasks:
             self._tasks[world] = prepare_task(config, lambda *_: None)
         task = self._tasks[world]
@@ -163,27 +183,28 @@ class Laboratory:
 
 
 @pytest.fixture(scope="session")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     with pytest.MonkeyPatch.context() as patch:
         base = tmp_path_factory.mktemp("mutation")
         patch.setenv("FLUXCTL_CACHE_DIR", str(base / "cache"))
-        lab = Laboratory(base)
-        for world in WORLDS:
-            lab.healthy(world)
-    return lab
+        yield Laboratory(base)
 
 
 @pytest.fixture
 def mutated(laboratory: Laboratory) -> Callable[..., tuple[Observed, Observed]]:
     """Break the engine in one way and run a world: ``mutated(mutate, "async")`` is the healthy and the broken run.
 
-    The engine is whole again when the ladder looks at the runs.
+    On the wall clock the broken run is the real one, and so it comes first. The engine is whole again when the ladder
+    looks at the runs.
     """
 
-    def run(mutate: Callable[[pytest.MonkeyPatch], None], world: str) -> tuple[Observed, Observed]:
+    def run(
+        mutate: Callable[[pytest.MonkeyPatch], None], world: str, mode: Mode = Mode.SIM
+    ) -> tuple[Observed, Observed]:
         with pytest.MonkeyPatch.context() as patch:
             mutate(patch)
-            broken = laboratory.run(world, "mutated")
-        return laboratory.healthy(world), broken
+            broken = laboratory.run(world, "mutated", mode)
+        healthy = laboratory.healthy(world)
+        return (broken, healthy) if mode is Mode.REAL else (healthy, broken)
 
     return run

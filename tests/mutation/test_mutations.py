@@ -302,6 +302,12 @@ def cap_an_iteration_late(patch: Patch) -> None:
     patch.setattr(commit, "commit_reason", later)
 
 
+@mutation
+def leave_updates_lying(patch: Patch) -> None:
+    """Evaluations take forty seconds of engine time that nobody asked to charge; what is delivered meanwhile waits."""
+    patch.setattr(run, "_evaluation_charge", lambda *_: lambda _: 40 * NS_PER_S)
+
+
 # What looks at the wall, or at the cap that ends these short runs, says nothing about a mutation.
 UNRELATED: Final = frozenset({"D5", "D12", "D46", "D49", "D74"})
 
@@ -333,7 +339,9 @@ def test_exactly_these_rungs_turn_red(name: str, mutated: Callable[..., tuple[Ob
     assert ladder.verdict.value == "FAIL"
 
 
-@pytest.mark.parametrize("world", ["async", "sync", "away", "informed", "scarce", "guided", "picky", "controlled"])
+@pytest.mark.parametrize(
+    "world", ["async", "sync", "away", "unattended", "informed", "scarce", "guided", "picky", "controlled"]
+)
 def test_without_a_mutation_nothing_is_red(world: str, mutated: Callable[..., tuple[Observed, Observed]]) -> None:
     ladder = climb(*mutated(lambda _: None, world), Options())
     assert red(ladder) == {"roots": [], "downstream": [], "warned": []}

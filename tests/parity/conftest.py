@@ -56,7 +56,7 @@ def synthetic_events(mode: Mode = Mode.SIM, num_bins: int = NUM_BINS) -> Iterato
         "config_hash": "00",
         "seed": 0,
         "policies": {"selector": "random"},
-        "wall": {"identity": {}, "versions": {}, "host": {}},
+        "wall": {"identity": {}, "versions": {}, "host": {}, "device": "cpu"},
     }
     now, task, passes = 0, 0, 0
     yield evaluation(0, 0)

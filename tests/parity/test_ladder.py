@@ -13,7 +13,7 @@ from fluxctl.types import Mode
 
 
 def fake(name, status=Status.PASS, *, value=None, needs=(), tier=Tier.EXACT, stage="0", check=None, **flags):
-    finding = Finding(status, value, "<= 1", 1, f"{name} was looked at")
+    finding = Finding(status, value, "<= 1", 1, f"{name} was looked at", limit=flags.get("limit"))
     return Rung(
         id=name, short=name, name=name, stage=stage, tier=tier, role=Role.MECHANISM, question="?", broken="Broken.",
         needs=tuple(needs), is_gated=flags.get("is_gated", False), is_timed=flags.get("is_timed", False),
@@ -70,17 +70,41 @@ def test_strip_time_leaves_timed_rungs_out(twins) -> None:
 
 
 @pytest.mark.feature("D0g")
-@pytest.mark.parametrize(
-    ("noise", "expected"),
-    [({}, Status.FAIL), ({"X": 0.2}, Status.FAIL), ({"X": 0.25}, Status.INCONCLUSIVE), ({"Y": 9.0}, Status.FAIL)],
-)
-def test_a_clock_rung_fails_only_beyond_twice_the_noise_floor(twins, noise, expected) -> None:
-    rungs = [fake("X", Status.FAIL, value=-0.5, is_clock_rung=True), fake("Y")]
-    found, ladder = statuses(twins, rungs, Options(noise=noise))
-    assert found["X"] is expected
-    if expected is Status.INCONCLUSIVE:
-        assert ladder.verdict is PairVerdict.INCONCLUSIVE
-        assert "noise" in ladder.results[0].finding.message
+class TestClockRungs:
+    """A clock rung of limit 0.3 that measured -0.5."""
+
+    RUNGS = (fake("X", Status.FAIL, value=-0.5, limit=0.3, is_clock_rung=True), fake("Y"))
+
+    @pytest.mark.parametrize(
+        ("noise", "expected"), [(0.2, Status.FAIL), (0.249, Status.FAIL), (0.25, Status.INCONCLUSIVE)]
+    )
+    def test_they_fail_only_beyond_twice_the_noise_floor(self, twins, noise, expected) -> None:
+        found, ladder = statuses(twins, self.RUNGS, Options(noise={"X": noise}))
+        assert found["X"] is expected
+        if expected is Status.INCONCLUSIVE:
+            assert ladder.verdict is PairVerdict.INCONCLUSIVE
+            assert "within twice the noise floor of 0.25" in ladder.results[0].finding.message
+
+    @pytest.mark.parametrize("noise", [{}, {"Y": 9.0}])
+    def test_without_a_floor_the_limit_stands_in_for_it_and_the_remedy_is_named(self, twins, noise) -> None:
+        found, ladder = statuses(twins, self.RUNGS, Options(noise=noise))
+        assert found["X"] is Status.INCONCLUSIVE
+        assert "fluxctl parity --noise REAL REAL" in ladder.results[0].finding.message
+        beyond = [fake("X", Status.FAIL, value=0.61, limit=0.3, is_clock_rung=True)]
+        assert statuses(twins, beyond, Options(noise=noise))[0]["X"] is Status.FAIL
+
+    def test_what_has_no_number_is_no_noise(self, twins) -> None:
+        blind = [fake("X", Status.FAIL, limit=0.3, is_clock_rung=True), fake("Y", Status.FAIL, value=0.1)]
+        assert set(statuses(twins, blind)[0].values()) == {Status.FAIL}
+
+    def test_two_simulations_have_no_noise(self, pair) -> None:
+        sims = pair(modes=(Mode.SIM, Mode.SIM))
+        assert statuses(sims, self.RUNGS, Options(noise={"X": 9.0}))[0]["X"] is Status.FAIL
+
+    def test_lenient_takes_noise_for_granted_and_nothing_more(self, twins) -> None:
+        found, ladder = statuses(twins, self.RUNGS, Options(lenient=True))
+        assert (found["X"], ladder.verdict) == (Status.WARN, PairVerdict.PASS)
+        assert statuses(twins, self.RUNGS, Options(lenient=True, noise={"X": 0.1}))[0]["X"] is Status.FAIL
 
 
 def test_noise_excuses_no_other_rung(twins) -> None:
@@ -134,7 +158,12 @@ class TestGates:
         assert "every candidate" in ladder.determinism.reason
 
     @pytest.mark.parametrize(
-        ("engine", "word"), [({"commit_order": "arrival"}, "arrival"), ({"charge_compute": "measured"}, "measured")]
+        ("engine", "word"),
+        [
+            ({"commit_order": "arrival"}, "arrival"),
+            ({"charge_compute": "measured"}, "measured"),
+            ({"charge_evaluation": "measured"}, "evaluations"),
+        ],
     )
     def test_they_are_not_where_the_wall_decides(self, pair, make_config, engine, word) -> None:
         configs = tuple(make_config(mode, engine=engine) for mode in (Mode.REAL, Mode.SIM))

@@ -187,7 +187,7 @@ class TestRefusals:
             ("", NothingToDoError, "empty"),
             ('{"event":"header","schema_version":1}\n', NothingToDoError, "committed nothing"),
             ('{"event":"header","schema_version":99}\n', ConfigError, "schema version 99"),
-            ("no json\n", NothingToDoError, "empty|header"),
+            ("no json\n", ConfigError, "no line of it"),
             ('{"event":"agg_round"}\n', ConfigError, "header"),
         ],
     )

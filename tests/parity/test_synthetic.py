@@ -10,7 +10,8 @@ from fluxctl.types import Mode
 def test_it_has_every_kind_of_event_with_all_that_it_must_carry(make_run, tmp_path) -> None:
     for mode in Mode:
         events = list(read_events(make_run(tmp_path / mode, mode) / "events.jsonl"))
-        assert {event["event"] for event in events} == set(EVENTS) - {"trainer_eval"}  # it asks for no evaluations
+        never = {"trainer_eval", "rollback"}  # it asks for neither
+        assert {event["event"] for event in events} == set(EVENTS) - never
         assert [missing_fields(event) for event in events] == [[]] * len(events)
         times = [event["t_ns"] for event in events]
         assert times == sorted(times)

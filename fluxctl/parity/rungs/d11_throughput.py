@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fluxctl.parity.bounds import Bound, Evidence, judged_bounds
 from fluxctl.parity.observed import Observed
 from fluxctl.parity.registry import rung
 from fluxctl.parity.result import Finding, Options, Role, Status, Tier
@@ -38,14 +39,13 @@ def throughput(left: Observed, right: Observed, options: Options) -> Finding:
     gap = relative(rates[1], rates[0])
     factor, num = real.run.wall_factor, real.num_units
     wall_rate = num / (float(real.run.wall_s[num - 1]) * factor) if real.run.is_real else None
-    return Finding(
-        Status.PASS if gap <= MOST else Status.FAIL,
-        gap,
-        f"<= {MOST:g}",
+    evidence = Evidence(
+        num,
         num,
         f"{rates[0]:.4g} bins per second ({real.run.label}) and {rates[1]:.4g} ({sim.run.label})",
         {"rates": rates, "rate_by_wall": wall_rate},
     )
+    return judged_bounds([Bound("", gap, MOST)], evidence, min_samples=2)
 
 
 def _has_clock(window: Window) -> bool:

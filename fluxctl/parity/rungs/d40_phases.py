@@ -46,7 +46,7 @@ class Phase:
 PHASES: Final = (
     Phase("D40", "pre_train", "wall.pre_train_s", "preparing a step"),
     Phase("D41", "to_device", "wall.to_device_s", "moving a step's data to the device"),
-    Phase("D42", "compute", "wall.train_s", "the forward passes of a step", needs=("D39",)),
+    Phase("D42", "compute", "wall.train_s", "the forward pass of a step", needs=("D39",)),
     Phase("D43", "fetch", "wall.fetch_s", "fetching the weights of a step"),
     Phase("D44", "from_device", "wall.from_device_s", "moving a step's result from the device"),
     Phase("D45", "post_train", "wall.post_train_s", "encoding a step's result"),

@@ -1,4 +1,8 @@
-"""Whether both runs learn alike: accuracy (C1) and loss (C2), version by version."""
+"""Whether both runs learn alike: accuracy (C1) and loss (C2), version by version.
+
+A curve that has left the other stays away for a while, so its distances are no independent samples: the interval of
+their mean, which is told beside it, comes from a block bootstrap.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from fluxctl.parity.bounds import Bound, Evidence, judged_bounds
 from fluxctl.parity.observed import Observed
 from fluxctl.parity.registry import rung
 from fluxctl.parity.result import Finding, Options, Role, RungFunction, Status, Tier
+from fluxctl.parity.stats import block_bootstrap_mean
 from fluxctl.parity.window import Window, skip, windows
 from fluxctl.telemetry.columns import Floats, Ints
 
@@ -33,13 +38,19 @@ def convergence(path: str, limit: float) -> RungFunction:
         if not len(common):
             return skip("no version of the model was evaluated in both runs")
         gaps = np.abs(values_1[at_1] - values_2[at_2])
+        low, high = block_bootstrap_mean(gaps)
         engine_s = min(window.end_ns for window in pair) / 1e9
         evidence = Evidence(
             len(common),
             len(common),
-            f"{path} differs by {gaps.mean():.4g} on average and {gaps.max():.4g} at most, over {len(common)} versions "
-            f"and {engine_s:.4g} s of engine time",
-            {"mean": float(gaps.mean()), "max": float(gaps.max()), "at_version": int(common[gaps.argmax()])},
+            f"{path} differs by {gaps.mean():.4g} on average ({low:.3g} to {high:.3g} with 95 % confidence) and "
+            f"{gaps.max():.4g} at most, over {len(common)} versions and {engine_s:.4g} s of engine time",
+            {
+                "mean": float(gaps.mean()),
+                "mean_interval": [low, high],
+                "max": float(gaps.max()),
+                "at_version": int(common[gaps.argmax()]),
+            },
         )
         finding = judged_bounds([Bound("", float(gaps.mean()), limit)], evidence)
         is_short = finding.status is Status.PASS and engine_s < LONG_ENOUGH_S

@@ -50,6 +50,19 @@ def test_curves_of_short_runs_deserve_little_confidence(
 
 
 @pytest.mark.parametrize("rung_id", ["D72", "D73"])
+def test_the_mean_has_an_interval_that_allows_for_neighbours_that_are_alike(
+    rung_id: str, check: Check, pair: Pair, field_edit: FieldEdit
+) -> None:
+    """A curve that is off for half of the time: blocks of ten know less of the mean than thirty single values do."""
+    path = "test_accuracy" if rung_id == "D72" else "test_loss"
+    away = field_edit("agg_eval", path, lambda old, event: old + 0.02 * (event["version"] > 15))
+    detail = check(rung_id, *pair(None, away)).detail
+    low, high = detail["mean_interval"]
+    assert 0 <= low < detail["mean"] < high <= 0.02
+    assert high - low > 1.2 * 4 * 0.01 / 31**0.5  # of independent values: twice 1.96 standard errors
+
+
+@pytest.mark.parametrize("rung_id", ["D72", "D73"])
 def test_curves_without_a_common_version_are_skipped(
     rung_id: str, check: Check, pair: Pair, field_edit: FieldEdit
 ) -> None:
