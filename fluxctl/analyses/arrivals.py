@@ -52,7 +52,7 @@ class Arrival:
 
 
 def step_memory_by_label(runs: Sequence[RunSeries], measure: Callable[[Path], int | None]) -> dict[str, int]:
-    """Measure the memory of a client's step once for each label, for it depends on neither seed nor clock.
+    """Memory of a client's step for each label, as recorded, or measured once: it depends on neither seed nor clock.
 
     Args:
         runs: What is compared.
@@ -63,6 +63,10 @@ def step_memory_by_label(runs: Sequence[RunSeries], measure: Callable[[Path], in
     for run, label in zip(runs, labels_of(runs), strict=True):
         if label in sizes or run.facts.folder is None:
             continue
+        recorded = _recorded_memory(run)
+        if recorded is not None:
+            sizes[label] = recorded
+            continue
         name = run.facts.seedless or label
         if name not in known:
             known[name] = measure(run.facts.folder)
@@ -70,6 +74,16 @@ def step_memory_by_label(runs: Sequence[RunSeries], measure: Callable[[Path], in
         if size is not None:
             sizes[label] = size
     return sizes
+
+
+def _recorded_memory(run: RunSeries) -> int | None:
+    """Peak bytes of a step by the run's own method; None if the run did not measure it."""
+    config = run.facts.config
+    if config is None:
+        return None
+    uses_gradients = config.step.estimator in ("backprop", "local_sgd")
+    size = run.facts.summary.get("backprop_memory_bytes" if uses_gradients else "forward_memory_bytes")
+    return size if isinstance(size, int) else None
 
 
 def best_accuracy(run: RunSeries) -> float:

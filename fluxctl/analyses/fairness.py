@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fluxctl.analyses.classmix import rank_correlation
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, finite, percent, plural
+from fluxctl.analyses.figures import steps
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, finite, percent, plural
 from fluxctl.data import Shards
 from fluxctl.telemetry.columns import Floats
 from fluxctl.telemetry.series import RunSeries
 from fluxctl.types import JSON
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
     from fluxctl.learn.learner import Learner
 
 _WORST: Final = 10  # clients in the table
@@ -179,9 +178,7 @@ def _curve(name: str, title: str, x: str, values: Floats) -> Chart:
     ordered: Sequence[float] = np.sort(values).tolist()
     shares = [(rank + 1) / len(ordered) for rank in range(len(ordered))]
 
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import steps
-
+    def draw() -> Drawing:
         return steps(ordered, shares, x=x, y="share of clients")
 
     return Chart(name, title, draw, (x, "share of clients"), list(zip(ordered, shares, strict=True)))

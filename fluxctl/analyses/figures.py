@@ -1,33 +1,33 @@
-"""The figures of analyses: few kinds, one look. Imports plotly, so it is imported only when something is drawn."""
+"""The figures of analyses: few kinds, one look, the look of all other figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
-
-from plotly import graph_objects as go
 
 from fluxctl.analyses.bins import BinHistory
-from fluxctl.plots.style import PALETTE
+from fluxctl.analyses.result import Drawing
+from fluxctl.plots.figure import Spec, axis, base_layout, merged, numbers
+from fluxctl.plots.style import MUTED, PALETTE, plain
+from fluxctl.types import JSON
 
 _FAINT = "rgba(31, 85, 190, 0.25)"  # the palette's first colour
+_LONGEST = 60  # characters of a name along an axis or in a legend
 
 
-def figure(x: str, y: str) -> go.Figure:
-    """An empty figure with its axes named."""
-    made = go.Figure()
-    made.update_layout(
-        template="plotly_white",
-        font={"family": "DejaVu Sans, Arial, sans-serif", "size": 13},
-        margin={"l": 70, "r": 20, "t": 30, "b": 60},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0},
-        xaxis={"title": {"text": escape(x)}, "automargin": True},
-        yaxis={"title": {"text": escape(y)}, "automargin": True},
-    )
-    return made
+def drawing(traces: Sequence[Spec], *, x: Spec, y: Spec, **more: JSON) -> Drawing:
+    """Traces between two axes, with what all figures share."""
+    return Drawing(traces, merged(base_layout(), {"xaxis": x, "yaxis": y, **more}))
 
 
-def bars(names: Sequence[str], split: Mapping[str, Sequence[float]], *, x: str, y: str, stacked: bool) -> go.Figure:
+def bars(
+    names: Sequence[str],
+    split: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    y: str,
+    stacked: bool,
+    colours: Sequence[str] = PALETTE,
+) -> Drawing:
     """Bars, one group or stack per name.
 
     Args:
@@ -36,71 +36,81 @@ def bars(names: Sequence[str], split: Mapping[str, Sequence[float]], *, x: str, 
         x: Title of the x axis.
         y: Title of the y axis.
         stacked: Parts on top of each other rather than side by side.
+        colours: Of the parts, from the first again where there are more parts.
     """
-    made = figure(x, y)
-    for index, (part, heights) in enumerate(split.items()):
-        made.add_bar(
-            x=[escape(name) for name in names],
-            y=list(heights),
-            name=escape(part),
-            marker={"color": PALETTE[index % len(PALETTE)]},
-        )
-    made.update_layout(barmode="stack" if stacked else "group", showlegend=len(split) > 1)
-    made.update_xaxes(type="category")
-    return made
-
-
-def points(xs: Sequence[float], ys: Sequence[float], *, x: str, y: str) -> go.Figure:
-    """A scatter of pairs, with a line at zero."""
-    made = figure(x, y)
-    made.add_scatter(x=list(xs), y=list(ys), mode="markers", marker={"color": PALETTE[0], "size": 8}, name=escape(y))
-    made.add_hline(y=0, line={"color": "#666666", "width": 1})
-    made.update_layout(showlegend=False)
-    return made
-
-
-def steps(xs: Sequence[float], ys: Sequence[float], *, x: str, y: str) -> go.Figure:
-    """A cumulative distribution."""
-    made = figure(x, y)
-    made.add_scatter(
-        x=list(xs), y=list(ys), mode="lines", line={"shape": "hv", "color": PALETTE[0], "width": 2}, name=escape(y)
+    traces: list[Spec] = [
+        {
+            "type": "bar",
+            "x": [plain(name, _LONGEST) for name in names],
+            "y": numbers(heights),
+            "name": plain(part, _LONGEST),
+            "marker": {"color": colours[index % len(colours)]},
+        }
+        for index, (part, heights) in enumerate(split.items())
+    ]
+    return drawing(
+        traces,
+        x=axis(plain(x, _LONGEST), type="category", showgrid=False),
+        y=axis(plain(y, _LONGEST)),
+        legend={"traceorder": "normal"},
+        barmode="stack" if stacked else "group",
+        showlegend=len(split) > 1,
     )
-    made.update_yaxes(range=[0, 1.02])
-    made.update_layout(showlegend=False)
-    return made
 
 
-def variance_curves(histories: Sequence[BinHistory], medians: Sequence[float], threshold: float) -> go.Figure:
+def points(xs: Sequence[float], ys: Sequence[float], *, x: str, y: str) -> Drawing:
+    """A scatter of pairs, with a line at zero."""
+    trace: Spec = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": numbers(xs),
+        "y": numbers(ys),
+        "marker": {"color": PALETTE[0], "size": 8},
+        "name": plain(y, _LONGEST),
+    }
+    level = axis(plain(y, _LONGEST), zeroline=True, zerolinecolor=MUTED)
+    return drawing([trace], x=axis(plain(x, _LONGEST)), y=level, showlegend=False)
+
+
+def steps(xs: Sequence[float], ys: Sequence[float], *, x: str, y: str) -> Drawing:
+    """A cumulative distribution."""
+    trace: Spec = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": numbers(xs),
+        "y": numbers(ys),
+        "line": {"shape": "hv", "color": PALETTE[0], "width": 2},
+        "name": plain(y, _LONGEST),
+    }
+    level = axis(plain(y, _LONGEST), range=[0, 1.02], tickformat=".0%")
+    return drawing([trace], x=axis(plain(x, _LONGEST)), y=level, showlegend=False)
+
+
+def variance_curves(histories: Sequence[BinHistory], medians: Sequence[float], threshold: float) -> Drawing:
     """Variance over the iterations of each bin, their median, and the gate's threshold; logarithmic."""
-    made = figure("iteration within the bin", "variance")
-    xs: list[int | None] = []
-    ys: list[float | None] = []
+    xs: list[JSON] = []
+    ys: list[JSON] = []
     for history in histories:  # one trace with gaps: hundreds of traces would make the page slow
         xs += [*range(history.num_iterations), None]
         ys += [*history.variances, None]
-    made.add_scatter(x=xs, y=ys, mode="lines", line={"color": _FAINT, "width": 1}, name="each bin", hoverinfo="skip")
-    made.add_scatter(
-        x=list(range(len(medians))),
-        y=list(medians),
-        mode="lines+markers",
-        line={"color": PALETTE[0], "width": 3},
-        name="median of the bins that got as far",
+    each: Spec = {"type": "scatter", "mode": "lines", "x": xs, "y": ys, "line": {"color": _FAINT, "width": 1}}
+    median: Spec = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(range(len(medians))),
+        "y": numbers(medians),
+        "line": {"color": PALETTE[0], "width": 3},
+        "name": "median of the bins that got as far",
+    }
+    level: Spec = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [0, max(1, len(medians) - 1)],
+        "y": [threshold, threshold],
+        "line": {"color": PALETTE[5], "width": 2, "dash": "dash"},
+        "name": f"threshold {threshold:g}",
+    }
+    traces = [{**each, "name": "each bin", "hoverinfo": "skip"}, median, level]
+    return drawing(
+        traces, x=axis("iteration within the bin"), y=axis("variance", type="log", dtick="D2", tickformat="~g")
     )
-    made.add_scatter(
-        x=[0, max(1, len(medians) - 1)],
-        y=[threshold, threshold],
-        mode="lines",
-        line={"color": PALETTE[5], "width": 2, "dash": "dash"},
-        name=f"threshold {threshold:g}",
-    )
-    made.update_yaxes(type="log")
-    return made
-
-
-def lines(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str) -> go.Figure:
-    """Curves over a common axis."""
-    made = figure(x, y)
-    for index, (name, (xs, ys)) in enumerate(curves.items()):
-        colour = PALETTE[index % len(PALETTE)]
-        made.add_scatter(x=list(xs), y=list(ys), mode="lines", name=escape(name), line={"color": colour, "width": 2})
-    return made

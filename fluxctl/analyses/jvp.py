@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fluxctl.analyses.figures import bars
 from fluxctl.analyses.jvp_paths import ESTIMATORS, Agreement, Path, compare_paths
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, handy_seconds, plural
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, handy_seconds, plural
 from fluxctl.config.model import Config, StepConfig
 from fluxctl.data import Shards
 from fluxctl.types import JSON
 from fluxctl.world.seeds import stream
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
     from fluxctl.learn.learner import Learner
     from fluxctl.learn.local_step import StepRequest
 
@@ -148,9 +147,7 @@ def _grid(paths: Sequence[Path]) -> Grid:
 def _chart(paths: Sequence[Path]) -> Chart:
     names = [path.name for path in paths]
 
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw() -> Drawing:
         values = [1e3 * path.latency_s for path in paths]
         return bars(names, {"latency": values}, x="estimator and path", y="milliseconds of a step", stacked=False)
 

@@ -11,15 +11,24 @@ from typing import Final
 
 from fluxctl.analyses.result import Analysis, Cell, Chart
 from fluxctl.errors import ConfigError, os_reason
+from fluxctl.plots.embed import CSP, Embedded, library, script
 from fluxctl.runs.files import csv_text, write_text
 
+HEIGHT: Final = 420  # of a figure, CSS pixels
 _PAGE: Final = Template(
     """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="$csp">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
-<style>body{font:15px/1.5 "DejaVu Sans",Arial,sans-serif;margin:1rem auto;max-width:70rem;padding:0 1rem;color:#1a1a1a}
-h1{font-size:1.2rem}.small{color:#555;font-size:.85rem;overflow-wrap:anywhere}</style></head>
-<body><h1>$title</h1><p>$conclusion</p>$figure<p class="small">$subject</p></body></html>
+<link rel="icon" href="data:,">
+<style>body{font:15px/1.5 "DejaVu Sans",Verdana,Arial,sans-serif;margin:1rem auto;max-width:70rem;padding:0 1rem}
+body{color:#1a1a1a;background:#fff}h1{font-size:1.2rem}h1,p{overflow-wrap:anywhere}
+.small{color:#555;font-size:.85rem}</style></head>
+<body><h1>$title</h1><p>$conclusion</p>$figure<p class="small">$subject</p>
+<script>$library</script>
+<script>$draw</script>
+</body></html>
 """
 )
 
@@ -49,29 +58,31 @@ def write_charts(analysis: Analysis, folder: Path) -> tuple[Written, ...]:
 
 
 def _write(chart: Chart, analysis: Analysis, folder: Path) -> Written:
+    figure = embedded(chart)
     written = Written(folder / f"{chart.name}.html", folder / f"{chart.name}.csv")
     page = _PAGE.substitute(
         title=escape(chart.title),
         conclusion=escape(analysis.conclusion),
         subject=escape(analysis.subject),
-        figure=figure_html(chart, with_library=True),
+        csp=CSP,
+        figure=figure.place,
+        library=library(),
+        draw=script([figure]),
     )
     write_text(written.html, page)
     write_text(written.csv, csv_text(chart.fields, [[_known(cell) for cell in row] for row in chart.points]))
     return written
 
 
-def figure_html(chart: Chart, *, with_library: bool) -> str:
+def embedded(chart: Chart, prefix: str = "") -> Embedded:
     """A figure as a part of a page.
 
     Args:
         chart: What to draw.
-        with_library: Whether to carry the drawing library, which a page needs once (4.5 MB).
+        prefix: Before its name in its id, where a page shows several of one name.
     """
-    from plotly.io import to_html
-
-    config = {"displaylogo": False, "responsive": True}
-    return str(to_html(chart.draw(), full_html=False, include_plotlyjs=with_library, config=config))
+    drawn = chart.draw()
+    return Embedded(f"{prefix}{chart.name}", drawn.traces, drawn.layout, HEIGHT)
 
 
 def _known(cell: Cell) -> Cell:

@@ -7,35 +7,35 @@ total-variation distance of a mix from the whole training set: 0 = the same, .75
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from fluxctl.analyses.classmix import effective_classes, rank_correlation, skew
 from fluxctl.analyses.cohorts import WANTED, Cohorts, Dealt, commit_cohorts
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, finite, plural
+from fluxctl.analyses.figures import bars, points
+from fluxctl.analyses.reading import events_of
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, finite, plural
 from fluxctl.config.load import read_config
 from fluxctl.config.model import Config
 from fluxctl.data import load_corpus
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import Ints, read_columns
+from fluxctl.telemetry.columns import Columns, Ints
 from fluxctl.types import JSON
 from fluxctl.world.seeds import stream
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 ALPHAS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 COLLAPSE: Final = 0.05  # accuracy lost by one commit that counts as a collapse
 _NUM_COHORTS: Final = 50  # drawn at random for each alpha
 
 
-def partition(folder: RunFolder, collapse: float = COLLAPSE) -> Analysis:
+def partition(folder: RunFolder, collapse: float = COLLAPSE, *, columns: Columns | None = None) -> Analysis:
     """Look at the class mixes of a run.
 
     Args:
         folder: A run.
         collapse: Accuracy lost by one commit that counts as a collapse.
+        columns: Its events, if they were read already with at least :data:`WANTED`; None = read them.
 
     Raises:
         NothingToDoError: If it has no events.
@@ -45,7 +45,7 @@ def partition(folder: RunFolder, collapse: float = COLLAPSE) -> Analysis:
     config = read_config(folder.config).config
     labels = load_corpus(config.data).train_labels
     dealt = Dealt.of(config, labels)
-    cohorts = commit_cohorts(config, dealt, read_columns(folder.events, WANTED))
+    cohorts = commit_cohorts(config, dealt, events_of(folder, WANTED, columns))
     over_alpha = [_alpha_row(config, labels, alpha) for alpha in ALPHAS]
     skew_rho, p_value, num_pairs = rank_correlation(cohorts.skews, cohorts.drops)
     dominance_rho, _, _ = rank_correlation(cohorts.skews, cohorts.dominance)
@@ -199,16 +199,12 @@ def _charts(config: Config, dealt: Dealt, cohorts: Cohorts) -> tuple[Chart, ...]
     classes = config.data.classes
     counts = dealt.shards.class_counts
 
-    def draw_clients() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw_clients() -> Drawing:
         names = [str(client) for client in range(len(counts))]
         split = {name: counts[:, index].tolist() for index, name in enumerate(classes)}
         return bars(names, split, x="client", y="training texts", stacked=True)
 
-    def draw_collapses() -> Figure:
-        from fluxctl.analyses.figures import points
-
+    def draw_collapses() -> Drawing:
         return points(
             cohorts.skews.tolist(), (-cohorts.drops).tolist(), x="skew of the cohort", y="accuracy gained by its commit"
         )

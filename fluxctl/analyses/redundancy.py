@@ -7,34 +7,35 @@ nothing. With suppression such a message only says keep going.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from fluxctl.analyses.figures import bars
 from fluxctl.analyses.payloads import COMM, FULL, FullPayloads, full_payloads
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, handy_bytes, percent, plural
+from fluxctl.analyses.reading import events_of
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, handy_bytes, percent, plural
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import Table, read_columns
+from fluxctl.telemetry.columns import Columns, Table, Wanted
 from fluxctl.types import JSON
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
+WANTED: Final[Wanted] = {"comm": COMM}
 _WORST: Final = 10  # clients in the table
 
 
-def redundancy(folder: RunFolder, max_frac: float | None = None) -> Analysis:
+def redundancy(folder: RunFolder, max_frac: float | None = None, *, columns: Columns | None = None) -> Analysis:
     """Count full payloads per client and model version.
 
     Args:
         folder: A run.
         max_frac: Largest share of redundant full payloads that is still fine; None = anything is.
+        columns: Its events, if they were read already with at least :data:`WANTED`; None = read them.
 
     Raises:
         NothingToDoError: If it has no events.
         AbsentField: If its messages do not say what they carry.
     """
-    comm = read_columns(folder.events, {"comm": COMM})["comm"]
+    comm = events_of(folder, WANTED, columns)["comm"]
     sent = full_payloads(comm)
     is_ok = max_frac is None or sent.redundant_frac <= max_frac
     clients, needed, redundant = _by_client(sent)
@@ -122,9 +123,7 @@ def _worst(clients: Sequence[int], needed: Sequence[int], redundant: Sequence[in
 
 
 def _chart(clients: Sequence[int], needed: Sequence[int], redundant: Sequence[int]) -> Chart:
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw() -> Drawing:
         names = [str(client) for client in clients]
         return bars(names, {"needed": needed, "redundant": redundant}, x="client", y="full payloads", stacked=True)
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from fluxctl.plots.figure import Spec
 from fluxctl.types import JSON
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 Cell: TypeAlias = "str | int | float | bool | None"
 NOTHING: Final = "-"
@@ -66,6 +64,19 @@ class Grid:
         return [self.measures[index].text(row[index]) for row in self.rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A drawn figure.
+
+    Attributes:
+        traces: Plotly traces.
+        layout: The whole plotly layout.
+    """
+
+    traces: Sequence[Spec]
+    layout: Mapping[str, JSON]
+
+
 @dataclass(frozen=True)
 class Chart:
     """A figure that can be drawn, and the numbers that it shows.
@@ -73,14 +84,14 @@ class Chart:
     Attributes:
         name: File name without its ending.
         title: What it shows.
-        draw: Draws it with plotly.
+        draw: Draws it.
         fields: Columns of the numbers.
         points: The plotted numbers, one row per point.
     """
 
     name: str
     title: str
-    draw: Callable[[], Figure]
+    draw: Callable[[], Drawing]
     fields: tuple[str, ...]
     points: Sequence[tuple[Cell, ...]]
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fluxctl.analyses.reading import events_of
 from fluxctl.analyses.result import Analysis, Grid, Measure, plural
 from fluxctl.analyses.sanity_checks import CHECKS, WANTED, Check, Facts, SanityStatus
 from fluxctl.config.load import read_config
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import AbsentField, read_columns
+from fluxctl.telemetry.columns import AbsentField, Columns
 from fluxctl.types import JSON
 
-__all__ = ["SanityFinding", "SanityStatus", "check_run", "sanity"]
+__all__ = ["WANTED", "SanityFinding", "SanityStatus", "check_run", "sanity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,12 @@ class SanityFinding:
         return {"check": self.check, "status": self.status.value, "message": self.message}
 
 
-def check_run(folder: RunFolder) -> tuple[SanityFinding, ...]:
+def check_run(folder: RunFolder, *, columns: Columns | None = None) -> tuple[SanityFinding, ...]:
     """Check a finished run.
 
     Args:
         folder: Its directory.
+        columns: Its events, if they were read already with at least :data:`WANTED`; None = read them.
 
     Returns:
         One finding per check, in a fixed order.
@@ -54,7 +56,8 @@ def check_run(folder: RunFolder) -> tuple[SanityFinding, ...]:
         NothingToDoError: If it has no events.
         ConfigError: If its configuration or its event file cannot be read.
     """
-    facts = Facts(folder, read_config(folder.config).config, read_columns(folder.events, WANTED), folder.read_verdict())
+    events = events_of(folder, WANTED, columns)
+    facts = Facts(folder, read_config(folder.config).config, events, folder.read_verdict())
     return tuple(_judge(name, check, facts) for name, check in CHECKS.items())
 
 
@@ -65,9 +68,9 @@ def _judge(name: str, check: Check, facts: Facts) -> SanityFinding:
         return SanityFinding(name, SanityStatus.FAIL, f"no event carries {field.path}")
 
 
-def sanity(folder: RunFolder) -> Analysis:
+def sanity(folder: RunFolder, *, columns: Columns | None = None) -> Analysis:
     """The self-checks of a run as an analysis; arguments and errors are those of :func:`check_run`."""
-    findings = check_run(folder)
+    findings = check_run(folder, columns=columns)
     failed = [finding.check.replace("_", " ") for finding in findings if not finding.is_ok]
     if failed:
         conclusion = f"The run must not be used: {', '.join(failed)} failed of {plural(len(findings), 'check')}."

@@ -17,7 +17,8 @@ from fluxctl.runs.records import VerdictRecord
 from fluxctl.runs.wishes import read_wish
 from fluxctl.telemetry.columns import Columns, Kind, Wanted
 from fluxctl.telemetry.evaluations import evaluations
-from fluxctl.types import NS_PER_S, Verdict, s_from_ns
+from fluxctl.telemetry.residence import ABANDON, Stays, stays_in_flight
+from fluxctl.types import Verdict, s_from_ns
 
 
 class SanityStatus(StrEnum):
@@ -68,7 +69,7 @@ WANTED: Final[Wanted] = {
         name: Kind.INT
         for name in ("in_flight_before", "in_flight_after", "num_selected", "num_committed", "num_cleaned")
     },
-    "abandon": {"client": Kind.INT, "dispatch_ns": Kind.INT},
+    "abandon": ABANDON,
 }
 _BY_RULE: Final = (
     Verdict.COMPLETED,
@@ -124,7 +125,8 @@ def _evaluations(facts: Facts) -> tuple[SanityStatus, str]:
 @_check
 def _residence(facts: Facts) -> tuple[SanityStatus, str]:
     """No client was in flight twice at once, and the slots add up at every cycle."""
-    num_intervals, num_overlaps = _overlaps(facts.columns)
+    stays = _stays(facts.columns)
+    num_overlaps = len(stays.overlaps)
     table = facts.columns["residence"]
     num_wrong = 0
     if len(table):
@@ -134,35 +136,24 @@ def _residence(facts: Facts) -> tuple[SanityStatus, str]:
 
     def complaints() -> Iterator[str]:
         if num_overlaps:
-            yield f"{num_overlaps} of {num_intervals} stays in flight overlap another one of the same client"
+            yield f"{num_overlaps} of {len(stays)} stays in flight overlap another one of the same client"
         if num_wrong:
             yield f"in flight does not add up at {num_wrong} of {len(table)} cycles"
 
-    return _verdict_on(complaints(), f"overlap 0 over {num_intervals} stays in flight")
+    return _verdict_on(complaints(), f"overlap 0 over {len(stays)} stays in flight")
 
 
-def _overlaps(columns: Columns) -> tuple[int, int]:
-    """Stays in flight that ended in a commit, and how many begin before the client's last one was over.
-
-    A client that was given up may be asked again before its late update is accepted; its first stay ended when it was
-    given up, so it is left out.
-    """
+def _stays(columns: Columns) -> Stays:
+    """Stays in flight that ended in a commit."""
     table = columns["agg_round"]
     if not len(table) or "contributor_intervals[].client" not in table:
-        return 0, 0
+        nothing = np.zeros(0, dtype=np.int64)
+        return Stays(nothing, nothing, nothing)
     clients = table.lists("contributor_intervals[].client").values.astype(np.int64)
-    starts = table.lists("contributor_intervals[].dispatch").values
-    ends = table.lists("contributor_intervals[].commit").values
-    abandoned = columns["abandon"]
-    if len(abandoned):
-        given_up = set(zip(abandoned.ints("client").tolist(), abandoned.ints("dispatch_ns").tolist(), strict=True))
-        stamps = np.rint(starts * NS_PER_S).astype(np.int64)
-        is_kept = [pair not in given_up for pair in zip(clients.tolist(), stamps.tolist(), strict=True)]
-        clients, starts, ends = clients[is_kept], starts[is_kept], ends[is_kept]
-    order = np.lexsort((starts, clients))
-    clients, starts, ends = clients[order], starts[order], ends[order]
-    is_overlap = (clients[1:] == clients[:-1]) & (starts[1:] < ends[:-1])
-    return len(clients), int(is_overlap.sum())
+    starts, ends = (
+        table.lists(f"contributor_intervals[].{name}").values.astype(np.float64) for name in ("dispatch", "commit")
+    )
+    return stays_in_flight(clients, starts, ends, columns["abandon"])
 
 
 @_check

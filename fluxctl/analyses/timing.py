@@ -9,23 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, finite, handy_seconds, percent, plural
+from fluxctl.analyses.figures import bars
+from fluxctl.analyses.reading import events_of
+from fluxctl.analyses.result import (
+    Analysis,
+    Cell,
+    Chart,
+    Drawing,
+    Grid,
+    Measure,
+    finite,
+    handy_seconds,
+    percent,
+    plural,
+)
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import Columns, Floats, Kind, Table, Wanted, read_columns
+from fluxctl.telemetry.columns import Columns, Floats, Kind, Table, Wanted
 from fluxctl.telemetry.reader import read_lines
 from fluxctl.types import JSON
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 STEP_TIMING: Final = "step_timing"
 _PHASES: Final = ("fetch_s", "pre_train_s", "to_device_s", "train_s", "from_device_s", "post_train_s")
 _CYCLE_PARTS: Final = ("drain_tail_s", "aggregate_s", "eval_s")
-_WANTED: Final[Wanted] = {
+WANTED: Final[Wanted] = {
     "trainer_round": {
         "round": Kind.INT,
         "bin": Kind.INT,
@@ -83,16 +93,17 @@ class Part:
         }
 
 
-def timing(folder: RunFolder) -> Analysis:
+def timing(folder: RunFolder, *, columns: Columns | None = None) -> Analysis:
     """Add up what a run measured on the wall.
 
     Args:
         folder: A run; measurements that it lacks are left out.
+        columns: Its events, if they were read already with at least :data:`WANTED`; None = read them.
 
     Raises:
         NothingToDoError: If it has no events.
     """
-    columns = read_columns(folder.events, _WANTED)
+    columns = events_of(folder, WANTED, columns)
     steps = _parts("client step", columns["trainer_round"], _PHASES)
     cycles = _parts("aggregator cycle", columns["agg_round"], _CYCLE_PARTS)
     functions = _functions(folder)
@@ -200,9 +211,7 @@ def _by_bin(columns: Columns) -> Chart:
             if sums.any():
                 means[name.removesuffix("_s").replace("_", " ")] = (1e3 * sums / counts).tolist()
 
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw() -> Drawing:
         return bars(places, means, x="round.bin", y="mean milliseconds of a step", stacked=True)
 
     rows: list[tuple[Cell, ...]] = [
@@ -215,9 +224,7 @@ def _shares(groups: Sequence[tuple[Part, float]]) -> Chart:
     names = [f"{part.group}: {part.name}" for part, _ in groups]
     totals = [part.total_s for part, _ in groups]
 
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw() -> Drawing:
         return bars(names, {"total": totals}, x="part", y="seconds in total", stacked=False)
 
     return Chart("timing", "Wall time by part", draw, ("part", "seconds"), list(zip(names, totals, strict=True)))

@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from fluxctl.analyses.arrivals import COSTS, Arrival, arrival, best_accuracy, labels_of
-from fluxctl.analyses.conditions import refuse_mixed
 from fluxctl.analyses.energy import PowerModel
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, finite, plural
+from fluxctl.analyses.figures import bars
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, finite, plural
 from fluxctl.errors import ConfigError
+from fluxctl.plots.conditions import refuse_mixed
+from fluxctl.plots.style import PALETTE, Wanted, looks_for
 from fluxctl.telemetry.series import RunSeries
 from fluxctl.types import JSON
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _MEASURES: Final = (
     Measure("engine time", "s"),
@@ -86,7 +85,7 @@ def to_target(
         _conclusion(level, groups, target is None),
         (_grid(level, groups, sizes),),
         data,
-        (_chart(groups),),
+        (_chart(groups, _colours(runs, labels)),),
         is_ok=not missed,
         notes=tuple(notes),
     )
@@ -175,7 +174,15 @@ def _range_text(measure: Measure, values: Sequence[float]) -> str:
     return mean if len(known) == 1 else f"{mean} ({measure.text(min(known))} to {measure.text(max(known))})"
 
 
-def _chart(groups: Mapping[str, Sequence[Arrival]]) -> Chart:
+def _colours(runs: Sequence[RunSeries], labels: Sequence[str]) -> tuple[str, ...]:
+    """The registered colour of each label; where two share one, as both modes of a system do, the palette's."""
+    first = dict(zip(reversed(labels), reversed(runs), strict=True))
+    looks = looks_for([Wanted(label, first[label].facts.baseline) for label in dict.fromkeys(labels)])
+    colours = tuple(look.colour for look in looks)
+    return colours if len(set(colours)) == len(colours) else PALETTE
+
+
+def _chart(groups: Mapping[str, Sequence[Arrival]], colours: Sequence[str]) -> Chart:
     """Costs as multiples of the first system's."""
     labels = list(groups)
     costs = ("engine_s", "passes", "bytes", "energy_j")
@@ -183,10 +190,9 @@ def _chart(groups: Mapping[str, Sequence[Arrival]]) -> Chart:
     base = means[labels[0]]
     split = {label: [_ratio(one, of) for one, of in zip(values, base, strict=True)] for label, values in means.items()}
 
-    def draw() -> Figure:
-        from fluxctl.analyses.figures import bars
-
-        return bars([_WORDS[cost] for cost in costs], split, x="cost", y=f"multiple of {labels[0]}", stacked=False)
+    def draw() -> Drawing:
+        names, title = [_WORDS[cost] for cost in costs], f"multiple of {labels[0]}"
+        return bars(names, split, x="cost", y=title, stacked=False, colours=colours)
 
     rows = [(label, cost, value) for label in labels for cost, value in zip(costs, means[label], strict=True)]
     title = f"Cost to the target, as a multiple of {labels[0]}; {plural(len(labels), 'system')}"

@@ -10,21 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fluxctl.analyses.bins import CYCLES, BinHistory, bin_histories
+from fluxctl.analyses.figures import bars, variance_curves
 from fluxctl.analyses.floor import Floor, reachable_floor
 from fluxctl.analyses.gate_replay import Replay, replay, sweep
-from fluxctl.analyses.result import Analysis, Cell, Chart, Grid, Measure, percent, plural
+from fluxctl.analyses.reading import events_of
+from fluxctl.analyses.result import Analysis, Cell, Chart, Drawing, Grid, Measure, percent, plural
 from fluxctl.config.load import read_config
 from fluxctl.config.model import GateConfig
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import read_columns
+from fluxctl.telemetry.columns import Columns, Wanted
 from fluxctl.types import JSON, CommitReason
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
+WANTED: Final[Wanted] = {"agg_round": CYCLES}
 _CANNOT_KNOW: Final = (
     "What-ifs replay the gate over the variances that were recorded. They are exact for how long a bin would have "
     "taken; a bin counted as open would have gone on to variances that nobody measured, so its cycles are the least "
@@ -32,12 +32,13 @@ _CANNOT_KNOW: Final = (
 )
 
 
-def variance(folder: RunFolder, max_bins: int | None = None) -> Analysis:
+def variance(folder: RunFolder, max_bins: int | None = None, *, columns: Columns | None = None) -> Analysis:
     """Look at a run's variance gate.
 
     Args:
         folder: A run.
         max_bins: Only its first so many bins, so that runs of different length compare like for like; None = all.
+        columns: Its events, if they were read already with at least :data:`WANTED`; None = read them.
 
     Raises:
         NothingToDoError: If it has no events.
@@ -45,7 +46,7 @@ def variance(folder: RunFolder, max_bins: int | None = None) -> Analysis:
         AbsentField: If its cycles name no bin.
     """
     gate = read_config(folder.config).config.gate
-    histories = bin_histories(read_columns(folder.events, {"agg_round": CYCLES})["agg_round"], max_bins)
+    histories = bin_histories(events_of(folder, WANTED, columns)["agg_round"], max_bins)
     own = replay(gate, histories)
     others = [replay(setting, histories) for setting in sweep(gate) if setting != gate] if gate.enabled else []
     floor = reachable_floor(gate.var_threshold, histories)
@@ -163,14 +164,10 @@ def _sweep(own: Replay, others: Sequence[Replay]) -> Grid:
 
 
 def _charts(gate: GateConfig, histories: Sequence[BinHistory], others: Sequence[Replay]) -> tuple[Chart, ...]:
-    def draw_curves() -> Figure:
-        from fluxctl.analyses.figures import variance_curves
-
+    def draw_curves() -> Drawing:
         return variance_curves(histories, _medians(histories), gate.var_threshold)
 
-    def draw_sweep() -> Figure:
-        from fluxctl.analyses.figures import bars
-
+    def draw_sweep() -> Drawing:
         names = [item.label for item in others]
         split = {reason.value: [item.reasons[reason] for item in others] for reason in CommitReason}
         split["open"] = [item.num_open for item in others]

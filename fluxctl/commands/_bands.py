@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
-from scipy.special import stdtrit
 
 from fluxctl.commands._render import Column, duration, number, print_grid, rate
 from fluxctl.commands._talk import plain_text
+from fluxctl.plots.seeds import estimate
 from fluxctl.types import JSON
 
 FIELDS: Final = (
@@ -45,14 +45,9 @@ class Band:
 
 def band(values: Sequence[float]) -> Band | None:
     """Mean and confidence interval; None without values."""
-    num = len(values)
-    if num == 0:
-        return None
-    mean = math.fsum(values) / num
-    if num == 1:
-        return Band(mean, None, 1)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (num - 1))
-    return Band(mean, float(stdtrit(num - 1, 0.975)) * deviation / math.sqrt(num), num)
+    found = estimate(values)
+    half = None if math.isnan(found.half_width) else found.half_width
+    return Band(found.mean, half, found.num) if found.num else None
 
 
 @dataclass(frozen=True)

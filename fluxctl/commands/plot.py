@@ -32,15 +32,16 @@ from fluxctl.types import JSON
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
-_EPILOG: Final = """Without RUN: the newest run of each baseline of the newest run set. A RUN is latest, latest~1, an id
-or the beginning of one, a path, baseline:mode, or the name of a run set. Seeds of one thing become a mean with its 95 %
-interval. Figures go to figures/TIME in the runs folder, or in the run's own folder when there is one run.
+_EPILOG: Final = """Without arguments: all figures of the newest run of each baseline of the newest run set. A RUN is
+latest, latest~1, an id or the beginning of one, a path, baseline:mode, or the name of a run set. Seeds of one thing
+become a mean with its 95 % interval. Figures go to figures/TIME in the runs folder, or in the run's own folder when
+there is one run. The PDF of a figure with several panels comes with one of each panel.
 
 Exit code 2: the request cannot be met (unknown run, mixed conditions, no browser for images); 5: there is no run.
 
 Examples:
 
-fluxctl plot all
+fluxctl plot
 
 fluxctl plot e1 main --x passes --cut none
 
@@ -65,7 +66,7 @@ def plot(
     ctx: typer.Context,
     what: Annotated[
         What, typer.Argument(help="e1 accuracy and loss, e2 utilisation, e3 productivity, e4 network, e5 sessions.")
-    ],
+    ] = What.ALL,
     runs: Annotated[
         list[str] | None, typer.Argument(metavar="[RUN]...", help="Which runs.", show_default=False)
     ] = None,
@@ -142,7 +143,7 @@ class _Result:
         pages = dict.fromkeys(one.html for one in self.written)
         for page in pages:
             console.print(plain_text(str(page)), soft_wrap=True)
-        for path in (path for one in self.written for path in one.images.values()):
+        for path in (path for one in self.written for path in one.made):
             console.print(plain_text(str(path)), soft_wrap=True)
 
     def fields(self) -> Mapping[str, JSON]:

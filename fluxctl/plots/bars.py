@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fluxctl.plots.figure import Cell, Figure, Spec, axis, cell, empty_layout
+from fluxctl.plots.figure import Cell, Figure, Spec, axis, cell
 from fluxctl.plots.group import Group
 from fluxctl.plots.seeds import Estimate
 from fluxctl.plots.style import INK, legend_name, plain
@@ -42,11 +42,15 @@ class Facet:
     """Bars that share an axis.
 
     Attributes:
+        key: Its name in the name of the figure that it makes alone.
         title: What they measure.
+        axis_title: The same with its unit, for the axis of that figure.
         bars: One a group.
     """
 
+    key: str
     title: str
+    axis_title: str
     bars: Sequence[Bar]
 
 
@@ -62,39 +66,61 @@ def draw_facets(
     rows: Sequence[Sequence[Cell | float]],
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Bars, one facet below the other."""
-    traces: list[Spec] = []
-    layout: Spec = {"showlegend": False, "margin": {"l": 12}}
-    annotations: list[JSON] = []
-    num_bars = max((len(facet.bars) for facet in facets), default=0)
-    size = _TITLE_PX + num_bars * _BAR_PX + _TICKS_PX  # of a facet, CSS pixels
-    total = size * len(facets) - _TICKS_PX  # the last one's ticks are in the margin
-    for index, facet in enumerate(facets):
-        suffix = "" if index == 0 else str(index + 1)
-        top = 1 - (index * size + _TITLE_PX) / total
-        bottom = max(0.0, top - num_bars * _BAR_PX / total)
-        is_last = index == len(facets) - 1
-        layout[f"xaxis{suffix}"] = _value_axis(facet, x_title if is_last else "", f"y{suffix}")
-        layout[f"yaxis{suffix}"] = axis(
-            "", anchor=f"x{suffix}", domain=[bottom, top], range=[num_bars - 0.5, -0.5], ticks="", showticklabels=False
-        )
-        annotations.append(_heading(facet.title, top))
-        annotations.extend(_written(bar, suffix) for bar in facet.bars)
-        traces.extend(_bar(bar, suffix) for bar in facet.bars)
-    layout["annotations"] = annotations
-    has_values = any(math.isfinite(bar.value.mean) for facet in facets for bar in facet.bars)
+    """Bars, one facet below the other; and each facet alone, as a panel."""
+    traces, layout, height = _stack(facets, x_title, with_headings=True)
+    panels = []
+    for facet in facets:
+        own, its_layout, its_height = _stack([facet], facet.axis_title, with_headings=False)
+        panel = Figure(f"{id}_{facet.key}", page, facet.title, reading, own, its_layout, (), (), height=its_height)
+        panels += [panel] if _has_values([facet]) else []
     return Figure(
         id=id,
         page=page,
         title=title,
         reading=reading,
-        traces=traces if has_values else [],
-        layout=layout if has_values else empty_layout("nothing recorded"),
+        traces=traces if _has_values(facets) else [],
+        layout=layout,
         header=header,
         rows=[tuple(cell(c) if isinstance(c, float) else c for c in row) for row in rows],
         notes=tuple(notes),
-        height=total + _AROUND_PX,
+        height=height,
+        panels=tuple(panels),
     )
+
+
+def _has_values(facets: Sequence[Facet]) -> bool:
+    return any(math.isfinite(bar.value.mean) for facet in facets for bar in facet.bars)
+
+
+def _stack(facets: Sequence[Facet], x_title: str, *, with_headings: bool) -> tuple[list[Spec], Spec, int]:
+    """Traces, layout and height of facets below each other, the last one with the title of the axis."""
+    traces: list[Spec] = []
+    layout: Spec = {"showlegend": False, "margin": {"l": 12}}
+    annotations: list[JSON] = []
+    num_bars = max((len(facet.bars) for facet in facets), default=0)
+    heading = _TITLE_PX if with_headings else 0
+    size = heading + num_bars * _BAR_PX + _TICKS_PX  # of a facet, CSS pixels
+    total = max(1, size * len(facets) - _TICKS_PX)  # the last one's ticks are in the margin
+    for index, facet in enumerate(facets):
+        suffix = "" if index == 0 else str(index + 1)
+        top = 1 - (index * size + heading) / total
+        bottom = max(0.0, top - num_bars * _BAR_PX / total)
+        is_last = index == len(facets) - 1
+        layout[f"xaxis{suffix}"] = _value_axis(facet, x_title if is_last else "", f"y{suffix}")
+        layout[f"yaxis{suffix}"] = axis(
+            "",
+            anchor=f"x{suffix}",
+            domain=[bottom, top],
+            range=[num_bars - 0.5, -0.5],
+            ticks="",
+            showticklabels=False,
+            showgrid=False,
+        )
+        annotations += [_heading(facet.title, top)] if with_headings else []
+        annotations.extend(_written(bar, suffix) for bar in facet.bars)
+        traces.extend(_bar(bar, suffix) for bar in facet.bars)
+    layout["annotations"] = annotations
+    return traces, layout, total + _AROUND_PX
 
 
 def _value_axis(facet: Facet, title: str, anchor: str) -> Spec:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from fluxctl.plots import e1, e2, e3, e4, e5
@@ -28,4 +27,4 @@ def draw(names: Sequence[str], groups: Sequence[Group], options: Options) -> lis
         options: How. With a warning, every figure says that it mixes conditions.
     """
     figures = [figure for name in names for figure in EXPERIMENTS[name][1](groups, options)]
-    return [replace(figure, is_mixed=bool(options.warning)) for figure in figures]
+    return [figure.as_mixed() for figure in figures] if options.warning else figures

@@ -10,6 +10,8 @@ from fluxctl.config.fingerprint import condition_differences
 from fluxctl.config.saved import scalar
 from fluxctl.errors import ConfigError
 from fluxctl.telemetry.run_facts import RunFacts
+from fluxctl.telemetry.series import RunSeries
+from fluxctl.types import JSON
 
 _MOST: Final = 6  # differences that are shown
 _LONGEST: Final = 60
@@ -28,6 +30,12 @@ def refuse_mixed(runs: Sequence[RunFacts]) -> None:
             f"{left.id} and {right.id} were made under different conditions: {_told(left, right)}",
             hint="choose runs of one condition, or show them together with --allow-mixed",
         )
+
+
+def by_condition(runs: Sequence[RunSeries]) -> list[list[RunSeries]]:
+    """Runs that may share a figure, in order of appearance; those that do not say their condition join the first."""
+    known = list(dict.fromkeys(run.facts.condition for run in runs if run.facts.condition)) or [""]
+    return [[run for run in runs if (run.facts.condition or known[0]) == condition] for condition in known]
 
 
 def mixed_warning(runs: Sequence[RunFacts]) -> str:
@@ -52,6 +60,6 @@ def _told(left: RunFacts, right: RunFacts) -> str:
     return "; ".join([*shown, *more]) or f"fingerprints {left.condition} and {right.condition}"
 
 
-def _short(value: object) -> str:
+def _short(value: JSON) -> str:
     text = scalar(value)  # type: ignore[arg-type]  # what a configuration holds is plain
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fluxctl.plots.figure import Cell, Figure, Sheet, Spec, axis, ecdf, empty_layout, numbers, short_number
+from fluxctl.plots.figure import Cell, Figure, Sheet, Spec, axis, ecdf, numbers, short_number
 from fluxctl.plots.group import Group, seeds_note
 from fluxctl.plots.style import legend_name
 from fluxctl.telemetry.columns import Floats
@@ -69,7 +69,7 @@ def draw_ecdf(
         title=title,
         reading=reading,
         traces=sheet.traces,
-        layout=layout if sheet.traces else empty_layout("nothing recorded"),
+        layout=layout,
         header=sheet.header,
         rows=sheet.rows,
         notes=(*sheet.notes, *seeds_note(groups, "Each line holds all values")),

@@ -6,7 +6,7 @@ tables hold measured numbers. Several seeds become a mean with its 95 % interval
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -21,14 +21,13 @@ from fluxctl.plots.figure import (
     Spec,
     axis,
     cell,
-    empty_layout,
     merged,
     numbers,
     unit_of,
 )
 from fluxctl.plots.group import Group, Options, Shown, cut_notes, seeds_note
 from fluxctl.plots.seeds import Band, band, estimate
-from fluxctl.plots.style import INK, MUTED, STAR, legend_name, plain
+from fluxctl.plots.style import INK, MUTED, STAR, legend_name
 from fluxctl.telemetry.columns import Floats
 from fluxctl.telemetry.series import Axis
 from fluxctl.types import JSON
@@ -51,6 +50,8 @@ _TITLES: Final = {
     Axis.PASSES: "forward passes",
     Axis.BYTES: "bytes sent, both directions",
 }
+_TARGET: Final[Mapping[str, JSON]] = {"color": MUTED, "width": 1.2, "dash": "dash"}
+_ROUND: Final[Mapping[str, JSON]] = {**_TARGET, "dash": "dot"}
 _UNITS: Final = {
     Axis.ENGINE: SECOND_UNITS,
     Axis.WALL: SECOND_UNITS,
@@ -90,13 +91,9 @@ def _draw(quantity: Quantity, groups: Sequence[Group], options: Options) -> Figu
     for note in [*bands, *cut_notes(groups, options.cut)]:
         sheet.note(note)
     along = _TITLES[options.axis]
-    has_points = bool(sheet.traces)
-    if has_points:
-        layout = merged(
-            _axes(quantity, f"{along} ({unit})" if unit else along), _extras(quantity, groups, options, scale)
-        )
-    else:
-        layout = empty_layout("no evaluation to show")
+    axes = _axes(quantity, f"{along} ({unit})" if unit else along)
+    if quantity == "accuracy" and sheet.traces:
+        sheet.traces.extend(_target_entries(groups))
     peaks = " A star marks the highest accuracy measured." if quantity == "accuracy" else ""
     return Figure(
         id=f"e1_{quantity}",
@@ -104,7 +101,8 @@ def _draw(quantity: Quantity, groups: Sequence[Group], options: Options) -> Figu
         title=f"Test {quantity} over {along}",
         reading=f"Thin lines are measured, thick ones a moving average for the eye.{peaks}",
         traces=sheet.traces,
-        layout=layout,
+        layout=merged(axes, _extras(quantity, groups, options, scale)),
+        lack="no evaluation to show",
         header=sheet.header,
         rows=sheet.rows,
         notes=tuple(sheet.notes),
@@ -307,19 +305,13 @@ def _extras(quantity: Quantity, groups: Sequence[Group], options: Options, scale
     shapes: list[JSON] = []
     notes: list[JSON] = []
     if quantity == "accuracy":
-        facts = [shown.series.facts for group in groups for shown in group.runs]
-        for target in sorted({fact.target_accuracy for fact in facts if fact.target_accuracy is not None}):
-            shapes.append(_rule({"xref": "paper", "x0": 0, "x1": 1, "y0": target, "y1": target}, "dash"))
-            text = plain(f"target {100 * target:g} %")
-            notes.append(
-                _words(text, {"xref": "paper", "x": 0.005, "y": target, "xanchor": "left", "yanchor": "bottom"})
-            )
+        shapes += [_rule({"xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at}) for at in _targets(groups)]
     if len(groups) == 1 and groups[0].is_single:
         cycles = groups[0].runs[0].series.cycles
         for end, row in zip(cycles.along(options.axis)[cycles.round_ends], cycles.round_ends, strict=True):
             if np.isfinite(end):
                 at = float(end) / scale
-                shapes.append(_rule({"yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}, "dot"))
+                shapes.append(_rule({"yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}, _ROUND))
                 text = f"round {int(cycles.round[row]) + 1} ends"
                 # accuracy rises and loss falls: each leaves the other corner free
                 low = quantity == "accuracy"
@@ -334,8 +326,29 @@ def _extras(quantity: Quantity, groups: Sequence[Group], options: Options, scale
     return {"shapes": shapes, "annotations": notes}
 
 
-def _rule(place: Spec, dash: str) -> Spec:
-    return {"type": "line", "layer": "below", "line": {"color": MUTED, "width": 1.2, "dash": dash}, **place}
+def _targets(groups: Sequence[Group]) -> list[float]:
+    facts = [shown.series.facts for group in groups for shown in group.runs]
+    return sorted({fact.target_accuracy for fact in facts if fact.target_accuracy is not None})
+
+
+def _target_entries(groups: Sequence[Group]) -> list[Spec]:
+    """Legend entries that name the target lines; beside a line there is no place that data cannot take."""
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [None],
+            "y": [None],
+            "name": f"target {100 * target:g} %",
+            "line": {**_TARGET},
+            "hoverinfo": "skip",
+        }
+        for target in _targets(groups)
+    ]
+
+
+def _rule(place: Spec, line: Mapping[str, JSON] = _TARGET) -> Spec:
+    return {"type": "line", "layer": "below", "line": {**line}, **place}
 
 
 def _words(text: str, place: Spec) -> Spec:

@@ -61,13 +61,13 @@ def _aggregator(groups: Sequence[Group]) -> Figure:
             mean = estimate(seconds)
             text = "not recorded" if math.isnan(mean.mean) else f"{short_seconds(mean.mean)}, {whole.mean:.1f} %"
             bars.append(Bar(group, mean, text))
-        facets.append(Facet(meaning, bars))
+        facets.append(Facet(part, meaning, f"{meaning} (wall seconds)", bars))
     return draw_facets(
         facets,
         id="e2_aggregator",
         page="e2",
         title="Where the aggregator's wall time goes",
-        reading="Wall seconds of each part, each on an axis of its own because they differ a hundredfold;"
+        reading="Wall seconds of each part, each on an axis of its own because they may differ a hundredfold;"
         " the four parts add up to the run.",
         x_title="wall seconds",
         header=header,

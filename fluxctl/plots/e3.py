@@ -63,13 +63,13 @@ def draw(groups: Sequence[Group], options: Options) -> list[Figure]:
     """Loss drop for each of three costs, on an axis of its own."""
     found = [[productivity(shown) for shown in group.runs] for group in groups]
     facets = []
-    for _, title, cost in _MEASURES:
+    for name, title, cost in _MEASURES:
         bars = [
             Bar(group, value, _text(value))
             for group, runs in zip(groups, found, strict=True)
             if (value := estimate([run.per(cost(run)) for run in runs]))
         ]
-        facets.append(Facet(f"loss drop {title}", bars))
+        facets.append(Facet(name, f"loss drop {title}", f"loss drop {title} (nats)", bars))
     rows: list[tuple[Cell, ...]] = [
         (
             group.label,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fluxctl.plots.bars import Bar, Facet, draw_facets
-from fluxctl.plots.figure import Figure, Sheet, Spec, axis, cell, empty_layout, short_bytes
+from fluxctl.plots.figure import Figure, Sheet, Spec, axis, cell, short_bytes
 from fluxctl.plots.group import Group, Options
 from fluxctl.plots.seeds import estimate
 from fluxctl.plots.style import legend_name, plain
@@ -30,7 +30,7 @@ def _traffic(groups: Sequence[Group]) -> Figure:
             rows += [(group.label, f.id, f.seed, way, total) for f, total in zip(facts, totals, strict=True)]
             mean = estimate([total / 1e6 for total in totals])
             bars.append(Bar(group, mean, short_bytes(1e6 * mean.mean)))
-        facets.append(Facet(f"{way}, {title}", bars))
+        facets.append(Facet(way, f"{way}, {title}", f"megabytes {way}, {title}", bars))
     return draw_facets(
         facets,
         id="e4_traffic",
@@ -81,7 +81,7 @@ def _sizes(groups: Sequence[Group]) -> Figure:
             "",
             type="category",
             categoryorder="array",
-            categoryarray=[plain(kind) for kind in sorted(kinds)],
+            categoryarray=[_two_lines(kind) for kind in sorted(kinds)],
             range=[len(kinds) - 0.5, -0.5],
         ),
         "margin": {"l": 12},
@@ -93,12 +93,19 @@ def _sizes(groups: Sequence[Group]) -> Figure:
         title="How large messages are",
         reading="Mean size by direction and kind on a logarithmic axis; hover for counts.",
         traces=sheet.traces,
-        layout=layout if sheet.traces else empty_layout("no messages recorded"),
+        layout=layout,
+        lack="no messages recorded",
         header=sheet.header,
         rows=sheet.rows,
         notes=tuple(sheet.notes),
         height=max(300, 70 * len(kinds) + 130 + 22 * len(groups)),
     )
+
+
+def _two_lines(kind: str) -> str:
+    """A direction and a kind, one below the other: side by side they take half the width of a phone."""
+    direction, _, name = kind.partition(": ")
+    return f"{plain(direction)}:<br>{plain(name)}"
 
 
 def _dots(group: Group, points: dict[str, tuple[int, int]]) -> Spec:
@@ -110,7 +117,7 @@ def _dots(group: Group, points: dict[str, tuple[int, int]]) -> Spec:
         "type": "scatter",
         "mode": "markers",
         "x": [cell(mean) for mean in means],
-        "y": [plain(kind) for kind in points],
+        "y": [_two_lines(kind) for kind in points],
         "name": legend_name(group.look),
         "offsetgroup": group.label,
         "orientation": "h",

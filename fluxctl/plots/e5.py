@@ -15,7 +15,6 @@ from fluxctl.plots.figure import (
     Sheet,
     Spec,
     axis,
-    empty_layout,
     numbers,
     short_seconds,
     unit_of,
@@ -77,7 +76,8 @@ def _participation(groups: Sequence[Group]) -> Figure:
         reading="Updates of each client that became part of a cohort, most active first; a flat line is even."
         " The legend says what the most active tenth contributed.",
         traces=sheet.traces,
-        layout=layout if sheet.traces else empty_layout("no updates recorded"),
+        layout=layout,
+        lack="no updates recorded",
         header=sheet.header,
         rows=sheet.rows,
         notes=(*sheet.notes, *seeds_note(groups, "Each line is the mean at each rank")),

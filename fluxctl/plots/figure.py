@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -53,6 +53,8 @@ class Figure:
         notes: What the reader must know: cut-offs, missing fields, mixed conditions.
         height: Height in CSS pixels on a page, without what a long legend needs beyond its first lines.
         is_mixed: Whether it shows runs of different conditions, which it then says itself.
+        lack: Why there is nothing to see, where there are no traces; the notes say of which run.
+        panels: Its panels as figures of their own, for papers; empty where it is one panel.
     """
 
     id: str
@@ -66,6 +68,8 @@ class Figure:
     notes: tuple[str, ...] = ()
     height: int = HEIGHT
     is_mixed: bool = False
+    lack: str = "nothing recorded"
+    panels: tuple[Figure, ...] = ()
 
     @property
     def spec(self) -> Spec:
@@ -75,7 +79,7 @@ class Figure:
     @property
     def whole_layout(self) -> Spec:
         """Its layout with what all figures share."""
-        layout = merged(base_layout(), self.layout)
+        layout = merged(base_layout(), self.layout if self.traces else _nothing(self.lack))
         if self.is_mixed:
             own = layout.get("annotations")
             layout["annotations"] = [*(own if isinstance(own, list) else ()), _MIXED]
@@ -84,9 +88,11 @@ class Figure:
     @property
     def num_entries(self) -> int:
         """Lines of its legend at most."""
-        if self.layout.get("showlegend") is False:
-            return 0
-        return sum(trace.get("showlegend") is not False for trace in self.traces)
+        return num_entries(self.traces, self.layout)
+
+    def as_mixed(self) -> Figure:
+        """The same, with its panels, saying that it shows runs of different conditions."""
+        return replace(self, is_mixed=True, panels=tuple(panel.as_mixed() for panel in self.panels))
 
 
 @dataclass
@@ -160,7 +166,14 @@ def cell(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def empty_layout(message: str) -> Spec:
+def num_entries(traces: Iterable[Spec], layout: Mapping[str, JSON]) -> int:
+    """Entries of the legend that plotly would draw, at most."""
+    if layout.get("showlegend") is False:
+        return 0
+    return sum(trace.get("showlegend") is not False for trace in traces)
+
+
+def _nothing(message: str) -> Spec:
     """The layout of a figure that has nothing to show, which says why."""
     return {
         "xaxis": {"visible": False},

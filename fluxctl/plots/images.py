@@ -102,7 +102,8 @@ def _request(image: Image) -> dict[str, object]:
     width, height = PAPER if is_paper else (WIDTH, figure.height)
     legend = LEGEND_PX * max(0, figure.num_entries - 3)
     if is_paper:
-        height = max(height, round(figure.height * 0.8)) + legend
+        # bars are stacked to the pixel; what else is tall stands a little less of it
+        height = max(height, figure.height if figure.panels else round(figure.height * 0.8)) + legend
         layout = merged(layout, {"margin": {"t": 24 if figure.is_mixed else 10}})  # no toolbar on paper
     else:
         title: Spec = {"text": plain(figure.title, 80), "x": 0.01, "font": {"size": 15}}

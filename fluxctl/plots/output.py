@@ -27,13 +27,23 @@ FIGURES: Final = "figures"
 
 @dataclass(frozen=True)
 class Written:
-    """Files of one figure; None for an image that was not asked for."""
+    """Files of one figure.
+
+    Attributes:
+        figure: The figure.
+        html: Its page.
+        json: Its specification.
+        csv: Its numbers.
+        images: By format, those that were asked for.
+        panels: A PDF for each of its panels, if PDF was asked for and it has several.
+    """
 
     figure: Figure
     html: Path
     json: Path
     csv: Path
     images: Mapping[str, Path]
+    panels: Mapping[str, Path]
 
     def fields(self) -> dict[str, JSON]:
         """The figure as the command reports it."""
@@ -44,7 +54,13 @@ class Written:
             "json": str(self.json),
             "csv": str(self.csv),
             **{name: str(self.images[name]) if name in self.images else None for name in FORMATS},
+            "panels": [{"id": id, "pdf": str(path)} for id, path in self.panels.items()],
         }
+
+    @property
+    def made(self) -> list[Path]:
+        """Its images and panels, in order."""
+        return [*self.images.values(), *self.panels.values()]
 
 
 def new_folder(parent: Path) -> Path:
@@ -139,12 +155,17 @@ def _write_one(figure: Figure, folder: Path, formats: Sequence[str]) -> Written:
     write_text(spec, json.dumps(figure.spec, allow_nan=False) + "\n")
     write_text(table, csv_text(figure.header, figure.rows))
     images = {name: folder / f"{figure.id}.{name}" for name in formats}
-    return Written(figure, folder / f"{figure.page}.html", spec, table, images)
+    panels = {panel.id: folder / f"{panel.id}.pdf" for panel in figure.panels} if "pdf" in images else {}
+    return Written(figure, folder / f"{figure.page}.html", spec, table, images, panels)
 
 
 def images_of(written: Sequence[Written]) -> list[Image]:
     """The images for which paths are reserved."""
-    return [Image(one.figure, path) for one in written for path in one.images.values()]
+    images = []
+    for one in written:
+        images += [Image(one.figure, path) for path in one.images.values()]
+        images += [Image(panel, one.panels[panel.id]) for panel in one.figure.panels if panel.id in one.panels]
+    return images
 
 
 def _manifest(
@@ -166,7 +187,7 @@ def _manifest(
                     "damaged_lines": len(shown.series.problems),
                 }
             )
-    files = [path.name for one in written for path in (one.html, one.json, one.csv, *one.images.values())]
+    files = [path.name for one in written for path in (one.html, one.json, one.csv, *one.made)]
     return {
         "schema_version": 1,
         "created": wall.utc_now().isoformat(),

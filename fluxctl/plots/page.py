@@ -1,22 +1,16 @@
-"""A page of figures: one HTML file that needs no network, readable on a phone and on paper.
-
-The drawing library is inlined once. The page forbids itself every connection, so that a file which would need one fails
-in the tests and not on a train.
-"""
+"""A page of figures: one HTML file that needs no network, readable on a phone and on paper."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from html import escape
 from string import Template
 from typing import Final
 
-from fluxctl.plots.figure import LEGEND_PX, Figure
+from fluxctl.plots.embed import CSP, Embedded, library, script
+from fluxctl.plots.figure import Figure
 from fluxctl.plots.group import Group, mode_name
 
-_CSP: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _PAGE: Final = Template(
     """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -30,28 +24,7 @@ _PAGE: Final = Template(
 <main>$figures</main>
 <section><h2>Runs</h2><div class="wide"><table><thead><tr>$head</tr></thead><tbody>$runs</tbody></table></div></section>
 <script>$library</script>
-<script>
-const figures = $data;
-const narrow = matchMedia("(max-width: 600px)").matches;
-const config = {
-  responsive: true, displaylogo: false, displayModeBar: !narrow, modeBarButtonsToRemove: ["lasso2d", "select2d"]
-};
-for (const {id, entries, data, layout} of figures) {
-  let lines = entries;
-  const div = document.getElementById(id);
-  if (narrow) {
-    layout.font.size = 11; layout.legend.font.size = 11; layout.margin.r = 8; layout.margin.t = 22;
-    for (const note of layout.annotations ?? []) note.font.size -= 2;
-    for (const trace of data.filter(trace => trace.name.length > 40 && trace.showlegend !== false)) {
-      trace.name = trace.name.replace("  ", "<br>");  // a name never holds two blanks itself
-      ++lines;
-    }
-  }
-  // a legend has one entry to a line on a phone, two or three elsewhere
-  div.style.height = `$${div.offsetHeight + $line * Math.max(0, (narrow ? lines : Math.ceil(lines / 2)) - 2)}px`;
-  Plotly.newPlot(div, data, layout, config);
-}
-</script>
+<script>$draw</script>
 </body></html>
 """
 )
@@ -75,14 +48,6 @@ td:first-child { white-space: normal; min-width: 7rem; max-width: 24rem }
 _HEAD: Final = ("label", "run", "clock", "seed", "verdict", "condition")
 
 
-@cache
-def library() -> str:
-    """The drawing library as JavaScript, 4.5 MB."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
-
-
 def render(title: str, figures: Sequence[Figure], groups: Sequence[Group], warning: str = "") -> str:
     """The page as HTML.
 
@@ -92,9 +57,8 @@ def render(title: str, figures: Sequence[Figure], groups: Sequence[Group], warni
         groups: What the figures show; listed below them.
         warning: What must be seen before the figures; empty without.
     """
-    data = [{"id": figure.id, "entries": figure.num_entries, **figure.spec} for figure in figures]
     return _PAGE.substitute(
-        csp=_CSP,
+        csp=CSP,
         title=escape(title),
         warning=f'<p class="warning">{escape(warning)}</p>' if warning else "",
         subtitle=escape(_subtitle(groups)),
@@ -103,15 +67,8 @@ def render(title: str, figures: Sequence[Figure], groups: Sequence[Group], warni
         head="".join(f"<th>{name}</th>" for name in _HEAD),
         runs="".join(map(_rows, groups)),
         library=library(),
-        data=script_json(data),
-        line=LEGEND_PX,
+        draw=script([Embedded.of(figure) for figure in figures]),
     )
-
-
-def script_json(data: object) -> str:
-    """JSON that may stand in a script element: nothing in it can end the element."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _article(figure: Figure) -> str:
@@ -120,8 +77,7 @@ def _article(figure: Figure) -> str:
     return (
         f"<article><h2>{escape(figure.title)}</h2>"
         f'<p class="small">{escape(figure.reading)}</p>'
-        f'<div id="{escape(figure.id)}" style="width:100%;height:{figure.height}px"></div>'
-        f"{notes}</article>"
+        f"{Embedded.of(figure).place}{notes}</article>"
     )
 
 

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
+from fluxctl.analyses import partition, redundancy, sanity, timing, variance
+from fluxctl.analyses.cohorts import WANTED as COHORTS
 from fluxctl.analyses.fairness import fairness
-from fluxctl.analyses.partition import partition
-from fluxctl.analyses.redundancy import redundancy
+from fluxctl.analyses.reading import together
 from fluxctl.analyses.result import Analysis
-from fluxctl.analyses.sanity import sanity
-from fluxctl.analyses.timing import timing
 from fluxctl.analyses.to_target import to_target
-from fluxctl.analyses.variance import variance
 from fluxctl.errors import FluxError
+from fluxctl.report.left_out import LeftOut
+from fluxctl.report.parity import PairData, parity
 from fluxctl.runs.files import read_json
 from fluxctl.runs.index import RunInfo
 from fluxctl.runs.layout import RunFolder
-from fluxctl.telemetry.columns import AbsentField
-from fluxctl.telemetry.series import RunSeries, read_series
+from fluxctl.telemetry.columns import AbsentField, Columns, read_columns
+from fluxctl.telemetry.run_facts import read_facts
+from fluxctl.telemetry.series import WANTED as SERIES
+from fluxctl.telemetry.series import RunSeries, reduce
 
 Analyse: TypeAlias = Callable[[RunFolder], Analysis]
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something that could not be shown.
-
-    Attributes:
-        what: Its name.
-        why: The reason.
-    """
-
-    what: str
-    why: str
+# one pass over a run's events serves everything
+_WANTED: Final = together(SERIES, sanity.WANTED, variance.WANTED, redundancy.WANTED, timing.WANTED, COHORTS)
 
 
 @dataclass(frozen=True)
@@ -49,7 +41,6 @@ class RunPart:
         config: ``config.yaml`` as text, values with their origins; empty if absent.
         gate: ``gate.json``; empty if absent.
         provenance: ``provenance.json`` and ``invocation.json``.
-        parity: ``parity/*.json`` by file name.
     """
 
     info: RunInfo
@@ -59,7 +50,6 @@ class RunPart:
     config: str
     gate: Mapping[str, Any]
     provenance: Mapping[str, Any]
-    parity: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -70,12 +60,14 @@ class Report:
         title: What it is about.
         runs: Its runs, oldest first.
         comparison: Cost to a common accuracy; None for a single run, or where runs cannot be compared.
+        parity: What parity says of the pairs among them.
         left_out: What could not be shown of all runs together.
     """
 
     title: str
     runs: tuple[RunPart, ...]
     comparison: Analysis | None
+    parity: tuple[PairData, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
     @property
@@ -93,13 +85,15 @@ def gather(title: str, infos: Sequence[RunInfo], extra: Mapping[str, Analyse] | 
         extra: Further analyses by name, for example those that have to compute with the model.
     """
     runs = tuple(_read(info, extra or {}) for info in infos)
+    pairs, left_out = parity(infos)
     series = [run.series for run in runs if run.series is not None]
-    if len(series) < 2:
-        return Report(title, runs, None)
-    try:
-        return Report(title, runs, to_target(series))
-    except FluxError as error:
-        return Report(title, runs, None, (LeftOut("cost to a common accuracy", error.message),))
+    comparison = None
+    if len(series) > 1:
+        try:
+            comparison = to_target(series)
+        except FluxError as error:
+            left_out.append(LeftOut("cost to a common accuracy", error.message))
+    return Report(title, runs, comparison, tuple(pairs), tuple(left_out))
 
 
 def _read(info: RunInfo, extra: Mapping[str, Analyse]) -> RunPart:
@@ -108,20 +102,12 @@ def _read(info: RunInfo, extra: Mapping[str, Analyse]) -> RunPart:
     left_out: list[LeftOut] = []
     series: RunSeries | None = None
     try:
-        series = read_series(folder.path)
+        columns = read_columns(folder.events, _WANTED)
     except FluxError as error:
         left_out.append(LeftOut("everything from its events", error.message))
-    if series is not None:
-        known = series
-        wanted: dict[str, Analyse] = {
-            "sanity": sanity,
-            "variance": variance,
-            "redundancy": redundancy,
-            "timing": timing,
-            "partition": partition,
-            "fairness": lambda _: fairness(known),
-            **extra,
-        }
+    else:
+        series = reduce(columns, read_facts(columns, folder.path))
+        wanted = {**_from_events(columns, series), **extra}
         for name, analyse in wanted.items():
             try:
                 analyses.append(analyse(folder))
@@ -141,8 +127,19 @@ def _read(info: RunInfo, extra: Mapping[str, Analyse]) -> RunPart:
         _text(folder),
         read_json(folder.gate) or {},
         origin,
-        _parity(folder),
     )
+
+
+def _from_events(columns: Columns, series: RunSeries) -> dict[str, Analyse]:
+    """The analyses that need nothing but what was read."""
+    return {
+        "sanity": partial(sanity.sanity, columns=columns),
+        "variance": partial(variance.variance, columns=columns),
+        "redundancy": partial(redundancy.redundancy, columns=columns),
+        "timing": partial(timing.timing, columns=columns),
+        "partition": partial(partition.partition, columns=columns),
+        "fairness": lambda _: fairness(series),
+    }
 
 
 def _text(folder: RunFolder) -> str:
@@ -150,8 +147,3 @@ def _text(folder: RunFolder) -> str:
         return folder.config.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _parity(folder: RunFolder) -> dict[str, Mapping[str, Any]]:
-    files = sorted((folder.path / "parity").glob("*.json"))
-    return {file.stem: data for file in files if (data := read_json(file)) is not None}

@@ -8,7 +8,8 @@ from typing import Final
 
 from fluxctl.analyses.result import Grid
 
-_VOID: Final = frozenset({"meta", "br", "hr"})
+_SHORT: Final = 10  # characters
+_VOID: Final = frozenset({"meta", "link", "br", "hr"})
 
 
 class Html(str):
@@ -45,10 +46,15 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
     kinds = ["number" if is_number else "word" for is_number in numbers] or ["word"] * len(titles)
     head = element("tr", *(element("th", title, class_=kind) for title, kind in zip(titles, kinds, strict=True)))
     body = (
-        element("tr", *(element("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)))
+        element("tr", *(element("td", cell, class_=_kind(cell, kind)) for cell, kind in zip(row, kinds, strict=True)))
         for row in rows
     )
     return element("div", element("table", element("thead", head), element("tbody", *body)), class_="wide")
+
+
+def _kind(cell: str, kind: str) -> str:
+    """The class of a cell; a number with its unit stays on one line."""
+    return f"{kind} short" if kind == "word" and len(cell) <= _SHORT else kind
 
 
 def grid_table(grid: Grid) -> Html:

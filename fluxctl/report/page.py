@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from fluxctl.analyses.page import figure_html
-from fluxctl.analyses.result import Analysis, Chart, handy_bytes, handy_seconds
-from fluxctl.report.curves import progress_charts
-from fluxctl.report.gather import LeftOut, Report, RunPart
+from fluxctl.analyses.result import Analysis, handy_bytes, handy_seconds
+from fluxctl.plots.embed import CSP
+from fluxctl.report.figures import Figures
+from fluxctl.report.gather import Report, RunPart
+from fluxctl.report.left_out import LeftOut
 from fluxctl.report.markup import Html, element, folded, grid_table, join, table
-from fluxctl.report.style import RESIZE, STYLE
+from fluxctl.report.parity import pair_html
+from fluxctl.report.style import STYLE
 
 _GOOD: Final = ("COMPLETED", "CONVERGED")
 
 
-class _Figures:
-    """Draws figures into the page; the first one brings the drawing library along."""
-
-    def __init__(self) -> None:
-        self._has_library = False
-
-    def draw(self, chart: Chart) -> Html:
-        markup = figure_html(chart, with_library=not self._has_library)
-        self._has_library = True
-        return element("div", element("h4", chart.title), Html(markup), class_="figure")
-
-
 def render(report: Report) -> str:
     """The page of a report."""
-    figures = _Figures()
+    figures = Figures()
     sections = [
         ("verdicts", "Verdicts", _verdicts(report)),
-        ("progress", "Progress", _progress(report, figures)),
+        ("figures", "Figures", _experiments(report, figures)),
         ("cost", "Cost to a common accuracy", _comparison(report, figures)),
-        ("parity", "Parity", _parity(report)),
+        ("parity", "Parity", join(pair_html(pair) for pair in report.parity)),
         ("gate", "Gate", _gate(report)),
-        ("runs", "Analyses", join(_run(run, figures, is_open=len(report.runs) == 1) for run in report.runs)),
+        ("runs", "Analyses", _runs(report, figures)),
         ("config", "Configuration, with the origin of every value", _configs(report)),
         ("provenance", "Provenance", _provenance(report)),
     ]
@@ -48,11 +38,13 @@ def render(report: Report) -> str:
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        element("meta", **{"http-equiv": "Content-Security-Policy", "content": CSP}),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"fluxctl: {report.title}"),
+        element("link", rel="icon", href="data:,"),
         element("style", Html(STYLE)),
     )
-    body.append(element("script", Html(RESIZE)))
+    body.append(figures.scripts())
     return f"<!DOCTYPE html>\n{element('html', head, element('body', *body), lang='en')}\n"
 
 
@@ -73,7 +65,7 @@ def _verdict_row(run: RunPart) -> list[str]:
     record, fields = run.info.record, run.info.fields()
     verdict = str(fields["verdict"] or fields["status"])
     texts = [
-        record.id,
+        element("span", record.id, class_="id"),
         f"{record.baseline} {record.variant}".rstrip(),
         record.mode.value,
         str(record.seed),
@@ -98,28 +90,35 @@ def _number(value: object, pattern: str) -> str:
     return handy_bytes(value) if pattern == "B" else format(value, pattern)
 
 
-def _progress(report: Report, figures: _Figures) -> Html:
-    return join(figures.draw(chart) for chart in progress_charts(report.series))
+def _experiments(report: Report, figures: Figures) -> Html:
+    if not report.series:
+        return element("p", "No figures: no run has events that can be read.")
+    return figures.experiments(report.series)
 
 
-def _comparison(report: Report, figures: _Figures) -> Html:
+def _comparison(report: Report, figures: Figures) -> Html:
     return Html() if report.comparison is None else _analysis(report.comparison, figures)
 
 
-def _analysis(analysis: Analysis, figures: _Figures) -> Html:
+def _analysis(analysis: Analysis, figures: Figures) -> Html:
     parts: list[str] = [element("p", analysis.conclusion)]
     parts += [grid_table(grid) for grid in analysis.grids if grid.rows]
-    parts += [figures.draw(chart) for chart in analysis.charts if chart.points]
+    parts += [figures.chart(chart, "cost-") for chart in analysis.charts if chart.points]
     parts += [element("p", note, class_="small") for note in analysis.notes]
     return join(parts)
 
 
-def _run(run: RunPart, figures: _Figures, *, is_open: bool) -> Html:
+def _runs(report: Report, figures: Figures) -> Html:
+    is_single = len(report.runs) == 1
+    return join(_run(run, figures, f"r{index}-", is_open=is_single) for index, run in enumerate(report.runs))
+
+
+def _run(run: RunPart, figures: Figures, prefix: str, *, is_open: bool) -> Html:
     parts = [
         folded(
             f"{analysis.name}: {analysis.conclusion}",
             *(grid_table(grid) for grid in analysis.grids if grid.rows),
-            *(figures.draw(chart) for chart in analysis.charts if chart.points),
+            *(figures.chart(chart, prefix) for chart in analysis.charts if chart.points),
             *(element("p", note, class_="small") for note in analysis.notes),
             is_open=is_open or not analysis.is_ok,
         )
@@ -131,45 +130,6 @@ def _run(run: RunPart, figures: _Figures, *, is_open: bool) -> Html:
 def _missing(left_out: Sequence[LeftOut]) -> Iterator[Html]:
     for item in left_out:
         yield element("p", f"Left out: {item.what}; {item.why}.", class_="small")
-
-
-def _parity(report: Report) -> Html:
-    seen: set[tuple[str, str]] = set()
-    parts: list[str] = []
-    for run in report.runs:
-        for name, data in run.parity.items():
-            pair = _pair(data)
-            key = (str(pair.get("left") or run.info.record.id), str(pair.get("right") or name))
-            if key in seen:
-                continue
-            seen.add(key)
-            parts.append(_parity_pair(key, pair))
-    return join(parts)
-
-
-def _pair(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pair within what the parity verb wrote: the object itself, or the first of its ``pairs``."""
-    inner = data.get("data", data)
-    pairs = inner.get("pairs") if isinstance(inner, dict) else None
-    if isinstance(pairs, list) and pairs and isinstance(pairs[0], dict):
-        return pairs[0]
-    return inner if isinstance(inner, dict) else {}
-
-
-def _parity_pair(key: tuple[str, str], pair: Mapping[str, Any]) -> Html:
-    counts = pair.get("counts")
-    told = ", ".join(f"{name} {num}" for name, num in counts.items()) if isinstance(counts, dict) else ""
-    rungs = [rung for rung in pair.get("rungs") or [] if isinstance(rung, dict)]
-    rows = [[str(rung.get(name, "") or "") for name in ("id", "name", "status", "cause", "message")] for rung in rungs]
-    telling = [row for row in rows if row[2] not in ("PASS", "SKIP")]
-    titles = ["id", "rung", "status", "cause", "finding"]
-    parts: list[str] = [element("h3", f"{key[0]} against {key[1]}: {pair.get('verdict', 'no verdict')}")]
-    parts.append(element("p", told))
-    if telling:
-        parts.append(table(titles, telling))
-    if rows:
-        parts.append(folded(f"all {len(rows)} rungs", table(titles, rows)))
-    return join(parts)
 
 
 def _gate(report: Report) -> Html:

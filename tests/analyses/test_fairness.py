@@ -39,7 +39,7 @@ def test_participation_of_a_real_run(recorded_runs):
     assert analysis.data["accuracy"] is None
     assert analysis.notes == ("Accuracy of single clients is left out: nobody asked.",)
     assert len(analysis.charts) == 1
-    assert len(analysis.charts[0].draw().data) == 1
+    assert len(analysis.charts[0].draw().traces) == 1
 
 
 def test_accuracies_are_shown_with_their_worst_decile(recorded_runs):

@@ -44,7 +44,7 @@ def test_the_fast_path_gives_the_same_bits_with_fewer_passes(prepared):
     assert paths["jvp", False]["agreement"] == "REFERENCE"
     assert paths["central_difference", False]["agreement"] == "WITHIN-TOL"
     assert "same bits" in analysis.conclusion
-    assert len(analysis.charts[0].draw().data) == 1
+    assert len(analysis.charts[0].draw().traces) == 1
 
 
 def test_an_estimator_out_of_tolerance_diverged_and_counts_if_the_run_uses_it(prepared):

@@ -92,7 +92,7 @@ def test_a_real_run_is_dealt_again_as_it_was(recorded_runs):
     assert [row["alpha"] for row in over_alpha] == [0.1, 0.3, 1.0, 3.0, 10.0, 100.0]
     assert "4 commits" in analysis.conclusion
     for chart in analysis.charts:
-        assert len(chart.draw().data) >= 1
+        assert len(chart.draw().traces) >= 1
         assert len(chart.points) in (4, config.clients.num_clients)
 
 

@@ -71,7 +71,7 @@ def test_a_share_above_the_limit_is_a_no(run_copy, edit_events):
     assert redundancy(folder).is_ok
     assert bad.grids[1].rows
     assert sum(row[2] for row in bad.charts[0].points) == bad.data["num_redundant"]
-    assert len(bad.charts[0].draw().data) == 2
+    assert len(bad.charts[0].draw().traces) == 2
 
 
 def test_messages_that_do_not_say_what_they_carry_are_refused(run_copy, edit_events):

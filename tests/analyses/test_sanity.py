@@ -84,20 +84,28 @@ def test_a_client_in_flight_twice_is_found(run_copy, edit_events):
     assert failed(folder) == ["residence"]
 
 
-def test_an_abandoned_client_may_be_asked_again_before_its_late_update_counts(run_copy, edit_events):
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_a_given_up_client_is_free_from_then_on_and_one_that_was_not_is_busy(run_copy, edit_events, is_given_up):
+    """A client is given up when its first stay should have ended; the late update counts after the second began."""
     folder = run_copy()
+    stays = {}
+    for line in folder.events.read_text().splitlines():
+        for stay in json.loads(line).get("contributor_intervals", []):
+            stays.setdefault(stay["client"], []).append(stay)
+    first, second = next(of for of in stays.values() if len(of) > 1)[:2]
+    end_ns = round(first["commit"] * 1e9)
 
     def change(item):
-        if item["event"] == "agg_round" and item["cycle"] == 1:
-            first = item["contributor_intervals"][0]
-            late = {**first, "dispatch": 0.000000001}
-            item["contributor_intervals"].append(late)
-            gone = {"event": "abandon", "t_ns": 1, "client": first["client"], "dispatch_ns": 1, "now_ns": 1}
-            return [gone, item]
+        if item["event"] == "agg_round" and first in item["contributor_intervals"]:
+            item["contributor_intervals"].remove(first)
+            item["contributor_intervals"].append({**first, "commit": second["commit"]})
+            start_ns = round(first["dispatch"] * 1e9)
+            gone = {"event": "abandon", "t_ns": end_ns, "client": first["client"], "dispatch_ns": start_ns}
+            return [gone, item] if is_given_up else item
         return item
 
     edit_events(folder, change)
-    assert "residence" not in failed(folder)
+    assert ("residence" in failed(folder)) != is_given_up
 
 
 def test_non_finite_evaluations_are_fine_only_where_the_verdict_says_so(run_copy, edit_events):

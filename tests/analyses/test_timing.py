@@ -28,7 +28,7 @@ def test_a_real_run_adds_up(recorded_runs):
     by_bin, total = analysis.charts
     assert len(by_bin.points) == 4
     assert len(total.points) == len(analysis.data["parts"])
-    assert all(chart.draw().data for chart in analysis.charts)
+    assert all(chart.draw().traces for chart in analysis.charts)
     assert "recorded no times of single functions" in analysis.notes[0]
 
 

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from fluxctl.analyses.arrivals import step_memory_by_label
-from fluxctl.analyses.conditions import config_differences, refuse_mixed
 from fluxctl.analyses.energy import PowerModel, step_energy_j
 from fluxctl.analyses.to_target import to_target
-from fluxctl.config.model import Config
 from fluxctl.errors import ConfigError, NothingToDoError
 from fluxctl.runs.index import list_runs
 from fluxctl.telemetry.series import read_series
@@ -79,7 +77,7 @@ def test_seeds_of_one_system_are_one_row(recorded_runs):
     (grid,) = analysis.grids
     assert [row[:2] for row in grid.rows] == [("fluxtune", "2 of 2"), ("fwdllm", "1 of 1")]
     assert [row[-1] for row in grid.rows] == [1234, None]
-    assert len(analysis.charts[0].draw().data) == 2
+    assert len(analysis.charts[0].draw().traces) == 2
 
 
 def test_two_modes_of_one_system_are_two_rows(recorded_runs):
@@ -97,9 +95,9 @@ def test_runs_of_different_conditions_are_refused_by_name(recorded_runs):
     mixed = dataclasses.replace(other, facts=dataclasses.replace(other.facts, condition="x", config=config))
     with pytest.raises(ConfigError, match="different conditions") as caught:
         to_target([one, mixed])
-    assert caught.value.hint.startswith("they differ in data.batch_size")
+    assert "data.batch_size 8 and 4" in caught.value.message
     assert to_target([one, mixed], 0.01, allow_mixed=True).is_ok
-    refuse_mixed([one.facts, other.facts])
+    assert to_target([one, other]).charts
 
 
 @pytest.mark.parametrize("target", [0.0, 1.5, -1.0])
@@ -128,8 +126,22 @@ def test_energy_counts_passes_where_durations_do(recorded_runs):
     np.testing.assert_allclose(energy, series.updates.duration_s * (0.7 * 2 * 2.0 + 0.3 * 10.0), rtol=1e-6)
 
 
-def test_memory_is_measured_once_per_system(recorded_runs):
-    series = [read_series(info.folder.path) for info in list_runs(recorded_runs)]
+def test_memory_is_what_the_run_measured_for_its_own_method(recorded_runs):
+    """Of either method, the run of gradients by back-propagation needs the larger one here."""
+    [series, *_] = [read_series(info.folder.path) for info in list_runs(recorded_runs)]
+    facts = dataclasses.replace(series.facts, summary={"forward_memory_bytes": 5, "backprop_memory_bytes": 9})
+    step = facts.config.step.model_copy(update={"estimator": "backprop"})
+    learning = dataclasses.replace(facts, config=facts.config.model_copy(update={"step": step}))
+
+    def found(known):
+        return list(step_memory_by_label([dataclasses.replace(series, facts=known)], lambda _: 0).values())
+
+    assert (found(facts), found(learning)) == ([5], [9])
+
+
+def test_memory_that_no_run_recorded_is_measured_once_per_system(recorded_runs):
+    found = [read_series(info.folder.path) for info in list_runs(recorded_runs)]
+    series = [dataclasses.replace(one, facts=dataclasses.replace(one.facts, summary={})) for one in found]
     asked = []
 
     def measure(path):
@@ -138,12 +150,3 @@ def test_memory_is_measured_once_per_system(recorded_runs):
 
     assert step_memory_by_label(series, measure) == {"fluxtune": 7}
     assert len(asked) == 2
-
-
-def test_config_differences_are_dotted_and_in_order():
-    left = Config()
-    right = Config(seed=4, data={"classes": ("a", "b"), "batch_size": 4})
-    found = config_differences(left, right)
-    assert [name for name, _, _ in found] == ["seed", "data.classes", "data.batch_size"]
-    assert found[2][1:] == (8, 4)
-    assert config_differences(left, left) == []

@@ -143,4 +143,4 @@ def test_what_a_replay_cannot_know_is_said(recorded_runs):
     assert len(curves.points) == analysis.data["num_cycles"]
     assert {row[0] for row in others.points} == {item["label"] for item in analysis.data["sweep"][1:]}
     for chart in analysis.charts:
-        assert len(chart.draw().data) >= 3
+        assert len(chart.draw().traces) >= 3

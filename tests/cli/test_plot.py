@@ -44,15 +44,15 @@ def table(figure):
 
 
 @pytest.mark.feature("F7", "F8")
-def test_without_a_run_it_draws_the_newest_of_each_baseline_with_its_seeds(fluxctl, runs, monkeypatch):
+def test_without_arguments_it_draws_all_of_the_newest_of_each_baseline_with_its_seeds(fluxctl, runs, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    spoken = fluxctl("plot", "all")
+    spoken = fluxctl("plot")
     assert spoken.code == 0, spoken.err
     pages = [line for line in spoken.out.splitlines() if line.endswith(".html")]
     assert [Path(page).name for page in pages] == [f"e{number}.html" for number in range(1, 6)]
     assert all(Path(page).is_file() for page in pages)  # it goes where the program says
     assert max(len(line) for line in spoken.out.splitlines() if line not in pages) <= 60
-    told = fluxctl("plot", "all", "--json").envelope
+    told = fluxctl("plot", "--json").envelope
     assert (told["command"], told["status"]) == ("plot", "ok")
     data = told["data"]
     assert [figure["id"] for figure in data["figures"]] == IDS
@@ -183,3 +183,62 @@ def test_without_a_browser_the_pages_are_complete_and_the_message_says_what_to_i
     assert "complete in here" in answer.err
     assert Path("here/e3.html").is_file()
     assert not Path("here/e3_productivity.png").exists()
+
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+def damage(info, case):
+    """Make a run what the case says; its name is the run's own in the report, and a label in figures."""
+    lines = info.folder.events.read_text().splitlines(keepends=True)
+    if case.endswith("evaluations"):
+        evals = [line for line in lines if line.startswith('{"event":"agg_eval"')]
+        gone = set(evals[int(case[0]) :])
+        info.folder.events.write_text("".join(line for line in lines if line not in gone))
+    elif case == "crashed":
+        info.folder.verdict.unlink()
+        info.folder.events.write_text("".join(lines[: len(lines) // 2]) + lines[-2][:40])
+    else:
+        edit(info, baseline=EVIL if case == "markup" else "x" * 500)
+
+
+@pytest.mark.feature("F1", "F7")
+@pytest.mark.parametrize("case", ["0 evaluations", "1 evaluations", "2 evaluations", "crashed", "markup", "long"])
+def test_every_figure_and_the_report_of_an_unusual_run(fluxctl, runs, case):
+    info = list_runs(runs)[-1]
+    damage(info, case)
+    label = {"markup": EVIL, "long": "L" * 500}.get(case, "run")
+    drawn = fluxctl("plot", "--run", f"{label}={info.record.id}", "--json")
+    assert drawn.code == 0, drawn.err
+    figures = drawn.envelope["data"]["figures"]
+    assert [figure["id"] for figure in figures] == IDS
+    pages = [Path(page).read_text() for page in {figure["html"] for figure in figures}]
+    reported = fluxctl("report", info.record.id)
+    assert reported.code == 0, reported.err
+    report = Path(reported.out.strip()).read_text()
+    for page in (*pages, report):
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        assert "L" * 200 not in page.partition("<main>")[0]
+    assert "Traceback" not in drawn.err + reported.err
+    num_lacking = {"0": 3, "1": 1}.get(case[0], 0)  # of E1 and E3
+    assert report.count("<p>No figure: ") == num_lacking
+    assert report.count('<div id="e') == len(IDS) - num_lacking
+
+
+@pytest.mark.feature("F10")
+def test_panels_have_pdfs_of_their_own(fluxctl, runs, monkeypatch):
+    made = []
+    monkeypatch.setattr("fluxctl.commands.plot.write_images", made.extend)
+    figures = fluxctl("plot", "--format", "pdf", "--json").envelope["data"]["figures"]
+    panels = {figure["id"]: [panel["id"] for panel in figure["panels"]] for figure in figures}
+    assert {name: ids for name, ids in panels.items() if ids} == {
+        "e2_aggregator": [f"e2_aggregator_{part}" for part in ("aggregate", "eval", "wait", "rest")],
+        "e3_productivity": [f"e3_productivity_{cost}" for cost in ("compute_h", "million_passes", "gigabytes")],
+        "e4_traffic": ["e4_traffic_down", "e4_traffic_up"],
+    }
+    told = [figure["pdf"] for figure in figures] + [panel["pdf"] for figure in figures for panel in figure["panels"]]
+    assert sorted(told) == sorted(str(image.path) for image in made)
+    assert all(len(image.figure.traces) == 2 for image in made if image.figure.id in panels["e3_productivity"])
+    plain = fluxctl("plot", "e3", "--format", "png", "--json").envelope["data"]["figures"]
+    assert plain[0]["panels"] == []

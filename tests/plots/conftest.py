@@ -20,6 +20,35 @@ import pytest
 from fluxctl.plots.images import find_browser
 
 _LIMIT_S = 60.0
+# What a reader would call broken: text that leaves its figure, or a legend entry that lies on the data.
+_LAYOUT_FAULTS = """
+[...document.querySelectorAll(".js-plotly-plot")].flatMap(plot => {
+  const box = part => part.getBoundingClientRect();
+  const meet = (a, b) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
+  const within = (a, b) =>
+    a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
+  const words = [...plot.querySelectorAll("svg text")].filter(part => part.textContent.trim() && box(part).width);
+  const areas = [...plot.querySelectorAll(".nsewdrag")].map(box);
+  const cut = words.filter(part => !within(box(part), box(plot)));
+  const covering = [...plot.querySelectorAll(".legendtext")].filter(part => areas.some(area => meet(box(part), area)));
+  const hidden = [...plot.querySelectorAll(".legend .scrollbar")].filter(part => box(part).height > 0);
+  return [
+    ...cut.map(part => `${plot.id}: cut off: ${part.textContent}`),
+    ...covering.map(part => `${plot.id}: legend on data: ${part.textContent}`),
+    ...hidden.map(() => `${plot.id}: legend scrolls`),
+  ];
+})
+"""
+# Plotly shows a hover label, and acts on a click in its legend, some frames later.
+_UNTIL = """
+new Promise(done => {
+  const look = tries => {
+    const now = (%s)();
+    now || !tries ? done(now) : requestAnimationFrame(() => look(tries - 1));
+  };
+  look(200);
+})
+"""
 
 
 class Browser:
@@ -93,7 +122,7 @@ class Page:
     """One page in a tab of its own."""
 
     def __init__(self, browser: Browser, session: str, path: Path, width: int, height: int) -> None:
-        self._browser, self._session = browser, session
+        self._browser, self._session, self._width = browser, session, width
         self.call("Page.enable")
         self.call("Runtime.enable")
         self.call("Log.enable")
@@ -120,6 +149,15 @@ class Page:
     def settle(self) -> None:
         """Wait until two frames have been drawn."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+
+    def until(self, script: str) -> Any:
+        """What a function says as soon as that is something; or what it says after 200 frames."""
+        return self.run(_UNTIL % script)
+
+    def faults(self) -> list[str]:
+        """What is cut off, covered, or wider than the screen."""
+        wide = self.run("document.documentElement.scrollWidth") > self._width
+        return [*self.run(_LAYOUT_FAULTS), *(["the page is wider than the screen"] if wide else [])]
 
     def move(self, x: float, y: float) -> None:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

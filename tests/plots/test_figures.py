@@ -127,7 +127,7 @@ def test_every_figure_of_a_run_with_few_evaluations(run_of, num_evals):
     assert len(rows_of(accuracy)) == min(num_evals, 4)  # the fifth is after the peak
     if num_evals == 0:
         assert not accuracy.traces
-        assert accuracy.layout["annotations"][0]["text"] == "no evaluation to show"
+        assert accuracy.spec["layout"]["annotations"][0]["text"] == "no evaluation to show"
         assert "fluxtune has no evaluation." in accuracy.notes
 
 
@@ -185,7 +185,8 @@ def test_target_and_rounds_are_marked(run_of):
     level, end = figure.layout["shapes"]
     assert (level["y0"], level["y1"]) == (0.55, 0.55)
     assert (end["x0"], end["x1"]) == (60.0, 60.0)
-    assert [note["text"] for note in figure.layout["annotations"]] == ["target 55 %", "round 1 ends"]
+    assert [note["text"] for note in figure.layout["annotations"]] == ["round 1 ends"]
+    assert [trace["line"]["dash"] for trace in figure.traces if trace["name"] == "target 55 %"] == ["dash"]
     (tick,) = symbols(figure, "line-ns-open")
     assert tick["x"] == [60.0]
     (group,) = make_groups([("", run)], Options())

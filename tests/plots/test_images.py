@@ -10,9 +10,13 @@ import pytest
 
 from fluxctl.errors import AssetError
 from fluxctl.plots import images
+from fluxctl.plots.catalogue import draw
 from fluxctl.plots.figure import Figure
+from fluxctl.plots.group import Options, make_groups
 from fluxctl.plots.images import Image, find_browser, missing, write_images
+from fluxctl.runs.index import list_runs
 from fluxctl.runs.process import run_limited
+from fluxctl.telemetry.series import read_series
 
 
 def figure(title="Accuracy <b>"):
@@ -113,3 +117,18 @@ def test_a_tool_that_ends_by_itself_gives_its_code_and_its_words(tmp_path):
     log = tmp_path / "log"
     assert run_limited([sys.executable, "-c", "print('said'); raise SystemExit(3)"], 30.0, log) == 3
     assert log.read_text().strip() == "said"
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.usefixtures("with_browser")
+def test_the_pdfs_of_panels_have_one_page_each_and_embedded_truetype_fonts(recorded_runs, tmp_path):
+    groups = make_groups([("", read_series(info.folder.path)) for info in list_runs(recorded_runs)], Options())
+    (whole,) = draw(["e3"], groups, Options())
+    made = [Image(one, tmp_path / f"{one.id}.pdf") for one in (whole, *whole.panels)]
+    write_images(made)
+    assert len(made) == 4
+    for image in made:
+        content = objects(image.path.read_bytes())
+        assert b"/FontFile2" in content, image.path
+        assert b"/Type3" not in content, image.path
+        assert len(re.findall(rb"/Type\s*/Page\b", content)) == 1

@@ -12,9 +12,9 @@ import pytest
 
 from fluxctl.errors import ConfigError
 from fluxctl.plots.catalogue import EXPERIMENTS, draw
+from fluxctl.plots.embed import script_json
 from fluxctl.plots.group import Options, make_groups
 from fluxctl.plots.output import new_folder, prepare_folder, write_figures
-from fluxctl.plots.page import script_json
 from fluxctl.runs.files import csv_text
 from fluxctl.runs.index import list_runs
 from fluxctl.telemetry.series import read_series

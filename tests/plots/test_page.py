@@ -14,36 +14,6 @@ from fluxctl.telemetry.series import read_series
 LONG = "a system with a very long name <b>" + "x" * 200
 OPTIONS = Options(smooth=3)
 
-# What a reader would call broken: text that leaves its figure, or a legend entry that lies on the data.
-LAYOUT_FAULTS = """
-[...document.querySelectorAll(".js-plotly-plot")].flatMap(plot => {
-  const box = part => part.getBoundingClientRect();
-  const meet = (a, b) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
-  const within = (a, b) =>
-    a.left >= b.left - 1 && a.right <= b.right + 1 && a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
-  const words = [...plot.querySelectorAll("svg text")].filter(part => part.textContent.trim() && box(part).width);
-  const areas = [...plot.querySelectorAll(".nsewdrag")].map(box);
-  const cut = words.filter(part => !within(box(part), box(plot)));
-  const covering = [...plot.querySelectorAll(".legendtext")].filter(part => areas.some(area => meet(box(part), area)));
-  const hidden = [...plot.querySelectorAll(".legend .scrollbar")].filter(part => box(part).height > 0);
-  return [
-    ...cut.map(part => `${plot.id}: cut off: ${part.textContent}`),
-    ...covering.map(part => `${plot.id}: legend on data: ${part.textContent}`),
-    ...hidden.map(() => `${plot.id}: legend scrolls`),
-  ];
-})
-"""
-# Plotly shows a hover label, and acts on a click in its legend, some frames later.
-UNTIL = """
-new Promise(done => {
-  const look = tries => {
-    const now = (%s)();
-    now || !tries ? done(now) : requestAnimationFrame(() => look(tries - 1));
-  };
-  look(200);
-})
-"""
-
 
 @pytest.fixture(scope="module")
 def pages(recorded_runs, tmp_path_factory):
@@ -76,8 +46,7 @@ def test_every_page_draws_fits_and_complains_of_nothing(browser, pages, name, wi
         )
         assert drawn
         assert min(drawn) > 0
-        assert page.run(LAYOUT_FAULTS) == []
-        assert page.run("document.documentElement.scrollWidth") <= width
+        assert page.faults() == []
         assert page.complaints() == []
 
 
@@ -98,7 +67,7 @@ def test_hovering_shows_the_measured_number(browser, pages):
     page.move(at[0] - 30, at[1] - 30)
     page.move(*at)
     shown = "() => [...document.querySelectorAll('#e1_accuracy .hovertext')].map(part => part.textContent).join('|')"
-    told = page.run(UNTIL % shown)
+    told = page.until(shown)
     assert f"{100 * raw['y'][last]:.0f}" in told.replace("%", "")
     assert "<b>" in told or "a system with a very" in told
     assert page.complaints() == []
@@ -118,7 +87,7 @@ def test_a_click_in_the_legend_hides_all_of_a_system(browser, pages):
     assert all(visible is True for _, visible in before)
     page.click(x, y)
     changed = f"() => {{ const now = {shown}; return now.some(([, visible]) => visible !== true) && now; }}"
-    after = page.run(UNTIL % changed)
+    after = page.until(changed)
     hidden = {group for group, visible in after if visible == "legendonly"}
     assert len(hidden) == 1
     assert all((visible == "legendonly") == (group in hidden) for group, visible in after)
