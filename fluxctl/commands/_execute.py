@@ -18,8 +18,9 @@ from fluxctl.errors import ExitCode, FluxError, RunBrokeError
 from fluxctl.runs.index import SUMMARY_FIELDS
 from fluxctl.runs.process import HANG_AFTER_S, EngineProcess
 from fluxctl.runs.records import VerdictRecord
+from fluxctl.runs.standby import Standby
 from fluxctl.runs.supervise import Interrupts, Supervision
-from fluxctl.types import JSON, Verdict
+from fluxctl.types import JSON, Mode, Verdict
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Outcome:
         num_not_started: Runs that never began.
         interrupts: The signals that arrived.
         refusal: Why a run could not be started, and those after it were not.
+        left: Runs that were interrupted or never began, in the order of the plan.
         follow_up_codes: Exit codes of what was done with the runs afterwards.
     """
 
@@ -40,6 +42,7 @@ class Outcome:
     num_not_started: int
     interrupts: Interrupts
     refusal: FluxError | None = None
+    left: tuple[PlannedRun, ...] = ()
     follow_up_codes: tuple[int, ...] = ()
 
     def exit_code(self, *, requires_convergence: bool = False) -> int:
@@ -79,6 +82,7 @@ def execute(
     stops_on_refusal: bool = True,
     hang_after_s: float = HANG_AFTER_S,
     num_devices: int | None = None,
+    standby: Standby | None = None,
 ) -> Outcome:
     """Run everything in a plan.
 
@@ -92,9 +96,10 @@ def execute(
         stops_on_refusal: Whether a run that refuses its configuration does.
         hang_after_s: Wall seconds without a sign of life after which a run is ended.
         num_devices: Accelerators to place trainers on; None = nobody asked.
+        standby: Keeps a process ready for the next run; None = each run starts its own when its turn comes.
     """
-    keeper = _Keeper(plan, talk, display, stops_on_failure, stops_on_refusal)
-    starter = Starter(folder, keeper.enter, hang_after_s, num_devices)
+    keeper = _Keeper(plan, talk, display, stops_on_failure, stops_on_refusal, standby)
+    starter = Starter(folder, keeper.enter, hang_after_s, num_devices, standby)
     display.open()
     try:
         with Interrupts() as interrupts:
@@ -103,7 +108,9 @@ def execute(
         display.close()
     order = sorted(keeper.ended_runs, key=lambda item: item[0])
     rows, verdicts = [row for _, row, _ in order], [verdict for _, _, verdict in order]
-    return Outcome(rows, verdicts, len(plan.runs) - len(order), interrupts, keeper.refusal)
+    done = {number for number, _, verdict in order if verdict.verdict is not Verdict.INTERRUPTED}
+    left = tuple(run for number, run in enumerate(plan.runs) if number not in done)
+    return Outcome(rows, verdicts, len(plan.runs) - len(order), interrupts, keeper.refusal, left)
 
 
 def error_of(verdict: VerdictRecord) -> FluxError | None:
@@ -150,10 +157,12 @@ class _Keeper:
     display: Display
     stops_on_failure: bool
     stops_on_refusal: bool
+    standby: Standby | None
     live: dict[str, RunState] = field(default_factory=dict)
     ended_runs: list[tuple[int, dict[str, JSON], VerdictRecord]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)  # run id -> its number in the plan
     refusal: FluxError | None = None  # why a run could not be started
+    is_stopping: bool = False  # whether the user has asked to end
 
     def enter(self, run_id: str, number: int, max_wall_s: float) -> None:
         """Expect a run."""
@@ -163,6 +172,7 @@ class _Keeper:
     def started(self, process: EngineProcess) -> None:
         """A run has started."""
         self.display.started(self.live[process.folder.id])
+        self._get_next_ready()
 
     def news(self, process: EngineProcess, lines: Sequence[dict[str, Any]]) -> None:
         """Take over the latest progress line."""
@@ -177,6 +187,13 @@ class _Keeper:
         for warning in state.warnings():
             self.talk.say(f"{state.name}: warning: {warning}")
 
+    def _get_next_ready(self) -> None:
+        """Let a process for the next run import beside this one, but not beside a run that the wall measures."""
+        has_next = len(self.numbers) < len(self.plan.runs) and not self.is_stopping
+        is_measured = any(state.planned.config.mode is Mode.REAL for state in self.live.values())
+        if self.standby is not None and has_next and not is_measured:
+            self.standby.warm()
+
     def refused(self, error: FluxError) -> None:
         """A run could not be started."""
         self.refusal = error
@@ -184,6 +201,7 @@ class _Keeper:
 
     def stopping(self) -> None:
         """The user has asked to end."""
+        self.is_stopping = True
         self.talk.say("stopping cleanly; once more to end at once")
 
     def ended(self, process: EngineProcess, verdict: VerdictRecord) -> bool:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate, refuses
 from fluxctl.commands._request import Plan, Request
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.gate.checks import CHECKS, Finding, Level
@@ -102,7 +102,9 @@ def _wrapped(text: Text, width: int, *, hang: int) -> list[Text]:
 
 def _print_knobs(console: Console, shown: Review) -> None:
     """Tier 2: baselines as rows, knobs as columns, in as many tables as the width needs."""
-    for part in _parts(shown, console.width):
+    for number, part in enumerate(_parts(shown, console.width)):
+        if number:
+            console.print()
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=True)
         table.add_column(plain_text("baseline", "not bold dim"), overflow="fold")
         for knob in part:
@@ -180,7 +182,7 @@ def guarded(plan: Plan, request: Request, talk: Talk, *, forces: bool, as_json: 
     gate = pass_gate(plan, request)
     if gate.findings and not as_json and (talk.verbosity >= 0 or gate.is_blocked):
         print_findings(talk.err(), gate.findings, {case.config.label for case in gate.cases})
-    if gate.is_blocked and not forces:
+    if refuses(gate.findings, forces=forces):
         raise GateBlockedError(gate.findings)
     return gate.recorded(plan, forced=forces)
 

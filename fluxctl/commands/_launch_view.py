@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fluxctl.commands._bands import group_by_seed, print_bands
@@ -12,7 +13,8 @@ from fluxctl.commands._render import print_results
 from fluxctl.commands._request import Plan
 from fluxctl.commands._talk import Talk
 from fluxctl.errors import ExitCode
-from fluxctl.types import JSON
+from fluxctl.runs.layout import RunFolder
+from fluxctl.types import JSON, Verdict
 
 
 def plan_json(plan: Plan) -> list[dict[str, JSON]]:
@@ -54,8 +56,19 @@ def title(plan: Plan) -> str:
     return f"{plan.run_set.name}: {plan.run_set.description}"
 
 
-def show_outcome(outcome: Outcome, folder: Path, talk: Talk, code: int, *, as_json: bool) -> None:
-    """Show what came of the runs."""
+def show_outcome(
+    outcome: Outcome, folder: Path, talk: Talk, code: int, *, commands: Sequence[str], as_json: bool
+) -> None:
+    """Show what came of the runs.
+
+    Args:
+        outcome: What came of them.
+        folder: Where they live.
+        talk: How to speak.
+        code: The exit code.
+        commands: Commands that start again what was interrupted.
+        as_json: Whether to speak JSON.
+    """
     groups = group_by_seed(outcome.rows)
     has_bands = any(group.num_runs > 1 for group in groups)
     if as_json:
@@ -63,6 +76,8 @@ def show_outcome(outcome: Outcome, folder: Path, talk: Talk, code: int, *, as_js
         data: dict[str, JSON] = {"runs": outcome.rows, "num_not_started": outcome.num_not_started}
         if has_bands:
             data["bands"] = [group.to_json() for group in groups]
+        if outcome.interrupts.count:
+            data["again"] = list(commands)
         talk.envelope("launch", status, data, outcome.error())
         return
     if outcome.rows:
@@ -70,5 +85,20 @@ def show_outcome(outcome: Outcome, folder: Path, talk: Talk, code: int, *, as_js
     if has_bands:
         print_bands(talk.out(), groups)
     if outcome.num_not_started:
-        talk.say(f"{outcome.num_not_started} runs were not started")
+        runs = "1 run was" if outcome.num_not_started == 1 else f"{outcome.num_not_started} runs were"
+        talk.say(f"{runs} not started")
+    if outcome.interrupts.count:
+        _tell_how_to_go_on(outcome, folder, talk, commands)
     talk.say(f"runs are in {folder}; look at one with `fluxctl runs show latest`")
+
+
+def _tell_how_to_go_on(outcome: Outcome, folder: Path, talk: Talk, commands: Sequence[str]) -> None:
+    """After an interrupt: which models are kept, and what starts the rest."""
+    for row, verdict in zip(outcome.rows, outcome.verdicts, strict=True):
+        weights = RunFolder(folder / str(row["id"])).weights
+        if verdict.verdict is Verdict.INTERRUPTED and weights.is_file():
+            talk.say(f"the model so far is kept: {weights}")
+    if commands:
+        talk.say("start what was interrupted, and what is left, with")
+    for command in commands:
+        talk.say(f"  {command}")

@@ -87,6 +87,11 @@ def number(value: Any, pattern: str = ",.0f") -> str:  # noqa: ANN401 - a field 
     return format(value, pattern)
 
 
+def kilobytes(value: Any) -> str:  # noqa: ANN401
+    """Bytes in thousands."""
+    return number(value / 1e3, ",.0f") if isinstance(value, int | float) else "-"
+
+
 def megabytes(value: Any) -> str:  # noqa: ANN401
     """Bytes in millions."""
     return number(value / 1e6, ",.1f") if isinstance(value, int | float) else "-"
@@ -114,8 +119,15 @@ def print_results(console: Console, rows: Sequence[Mapping[str, JSON]]) -> None:
         Column("passes", [number(row["forward_passes"]) for row in rows], True),
         Column("MB down", [megabytes(row["bytes_down"]) for row in rows], True),
         Column("MB up", [megabytes(row["bytes_up"]) for row in rows], True),
+        Column("step kB (bp)", [_step_memory(row) for row in rows], True),
     ]
     print_grid(console, columns, num_keys=3 if has_seeds else 2)
+
+
+def _step_memory(row: Mapping[str, JSON]) -> str:
+    """What a client's step needs by a forward gradient, and by back-propagation."""
+    forward, backprop = (kilobytes(row.get(f"{method}_memory_bytes")) for method in ("forward", "backprop"))
+    return f"{forward} ({backprop})" if forward != "-" else "-"
 
 
 def _duration_of(value: JSON) -> str:

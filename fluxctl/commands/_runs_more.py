@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fluxctl.analyses.conditions import config_differences
 from fluxctl.analyses.result import percent
 from fluxctl.commands._options import JsonFlag, RunsDir
 from fluxctl.commands._render import Column, number, print_grid
 from fluxctl.commands._talk import Talk, plain_text
+from fluxctl.config.fingerprint import condition_differences, config_differences
 from fluxctl.config.load import read_config
+from fluxctl.config.model import Config
 from fluxctl.config.saved import scalar
 from fluxctl.errors import ConfigError, ExitCode
 from fluxctl.runs.index import SUMMARY_FIELDS, RunInfo, find_run, list_runs
@@ -130,7 +131,7 @@ def diff(
     folder = runs_dir(runs_folder, os.environ)
     infos = [find_run(word, folder) for word in (left, right)]
     configs = [read_config(info.folder.config).config for info in infos]
-    settings = config_differences(configs[0], configs[1])
+    settings = [(path, *both) for path, both in config_differences(configs[0], configs[1]).items()]
     rows = [info.fields() for info in infos]
     results = [
         (name, rows[0][name], rows[1][name]) for name in ("verdict", *SUMMARY_FIELDS) if rows[0][name] != rows[1][name]
@@ -145,7 +146,7 @@ def diff(
         }
         talk.envelope("runs diff", "ok", data)
         return
-    _print_diff(talk.out(), infos, settings, results)
+    _print_diff(talk.out(), infos, configs, settings, results)
 
 
 def _same(infos: Sequence[RunInfo], name: str) -> bool:
@@ -155,6 +156,7 @@ def _same(infos: Sequence[RunInfo], name: str) -> bool:
 def _print_diff(
     console: Console,
     infos: Sequence[RunInfo],
+    configs: Sequence[Config],
     settings: Sequence[tuple[str, JSON, JSON]],
     results: Sequence[tuple[str, JSON, JSON]],
 ) -> None:
@@ -172,10 +174,16 @@ def _print_diff(
         ]
         print_grid(console, columns)
     if any(name not in _IDENTITY for name, _, _ in settings):
-        may = "may" if _same(infos, "condition") else "must not"
-        console.print(
-            plain_text(f"one figure {may} show both: the conditions are {'equal' if may == 'may' else 'not'}")
-        )
+        console.print(plain_text(_verdict(infos, configs)), soft_wrap=True)
+
+
+def _verdict(infos: Sequence[RunInfo], configs: Sequence[Config]) -> str:
+    """Whether one figure may show both."""
+    prints = [info.record.fingerprints.get("condition") for info in infos]
+    if prints[0] == prints[1]:
+        return f"one figure may show both: the conditions are equal ({prints[0]})"
+    paths = ", ".join(condition_differences(configs[0], configs[1]))
+    return f"one figure must not show both: the conditions differ in {paths or 'what an earlier version knew'}"
 
 
 def _value(name: str, value: JSON) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -63,6 +64,9 @@ def plan(
     max_updates: Annotated[
         int, typer.Option(min=100, help="Updates to walk through; longer runs are sampled.")
     ] = 20_000,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs to plan at a time; as many as there are cores by default.")
+    ] = None,
     csv: CsvFile = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -83,13 +87,13 @@ def plan(
     runs = make_plan(sim_request(run_set, only, file, sets, flags)).runs
     writable(csv, "--csv")
 
-    from fluxctl.whatif.plan import COUNTED, Wishes, forecast  # the engine; help needs none of it
+    from fluxctl.engine.featurise import num_cores  # the engine; help needs none of it
+    from fluxctl.runs.forked import map_forked
+    from fluxctl.whatif.plan import COUNTED, Wishes, forecast
 
     wishes = Wishes(until_s, cycles_per_bin, max_updates)
-    found = []
-    for run in runs:
-        talk.say(f"planning {run.config.label}", verbosity=1)
-        found.append(forecast(run.config, wishes))
+    talk.say(f"planning {', '.join(run.config.label for run in runs)}", verbosity=1)
+    found = map_forked(partial(forecast, wishes=wishes), [run.config for run in runs], jobs or num_cores())
     if csv is not None:
         fields = ("baseline", "t_s", "reachable", "believed", *COUNTED)
         labelled = zip(runs, found, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate, refuses
 from fluxctl.commands._request import Plan, PlannedRun, Request, make_plan
 from fluxctl.config.load import validate_layer
 from fluxctl.config.override import Override, as_layer, from_grid
@@ -118,8 +118,7 @@ def gated(points: Sequence[Point], request: Request, *, forces: bool) -> tuple[l
             continue
         case = next(looked)
         findings = examine([case])
-        blocks = [finding for finding in findings if finding.level is Level.BLOCK]
-        is_refused = bool(blocks) and not forces
+        is_refused = refuses(findings, forces=forces)
         told |= {finding.told: finding for finding in findings if not is_refused or finding.level is Level.WARN}
         refusal = GateBlockedError(findings) if is_refused else None
         record = Gate((case,), tuple(findings)).record(case, forced=forces)

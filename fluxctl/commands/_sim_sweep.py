@@ -37,6 +37,7 @@ from fluxctl.commands._sim_options import (
     writable,
 )
 from fluxctl.commands._sim_points import Point, gated, make_points, read_grid, sweep_id
+from fluxctl.commands._starter import new_standby
 from fluxctl.commands._talk import Talk, print_json
 from fluxctl.errors import ConfigError, ExitCode
 from fluxctl.runs.index import SUMMARY_FIELDS, RunInfo, list_runs
@@ -159,7 +160,8 @@ def _run(
             talk.say(f"refused: {point.label} {point.text}")
             talk.error(point.refusal)
     display = choose_display(talk, len(pending.runs), as_json=as_json, shows_progress=shows_progress)
-    return execute(pending, home, talk, display, jobs=jobs, stops_on_refusal=False)
+    with new_standby(home) as standby:
+        return execute(pending, home, talk, display, jobs=jobs, stops_on_refusal=False, standby=standby)
 
 
 def _exit_code(outcome: Outcome, points: Sequence[Point]) -> int:

@@ -17,9 +17,10 @@ from fluxctl.gate.checks import Level
 from fluxctl.runs.devices import place, visible_devices
 from fluxctl.runs.files import write_json
 from fluxctl.runs.layout import RunFolder, create_run
-from fluxctl.runs.process import HANG_AFTER_S, EngineProcess, engine_command
+from fluxctl.runs.process import HANG_AFTER_S, EngineProcess, engine_command, standby_command
 from fluxctl.runs.provenance import invocation, provenance
 from fluxctl.runs.records import VerdictRecord
+from fluxctl.runs.standby import Standby
 from fluxctl.runs.supervise import Start, wall_ceiling_s
 from fluxctl.types import JSON, Mode, Verdict
 
@@ -33,12 +34,14 @@ class Starter:
         expect: Told the id of a run, its number in the plan and its wall ceiling before its engine starts.
         hang_after_s: Wall seconds without a sign of life after which an engine is ended.
         num_devices: Accelerators to place trainers on; None = nobody asked.
+        standby: Gives a run a process that waits for one, if there is one.
     """
 
     folder: Path
     expect: Callable[[str, int, float], None]
     hang_after_s: float = HANG_AFTER_S
     num_devices: int | None = None
+    standby: Standby | None = None
     group: str = field(default_factory=lambda: secrets.token_hex(4))
     _provenance: Mapping[str, JSON] = field(default_factory=provenance)
 
@@ -70,7 +73,18 @@ class Starter:
             write_json(run.placement, place(planned.config.aggregation.concurrency, devices).to_json())
         ceiling_s = wall_ceiling_s(planned.config)
         self.expect(run.id, index, ceiling_s)
-        return EngineProcess(run, engine_command(run), max_wall_s=ceiling_s, hang_after_s=self.hang_after_s)
+        return EngineProcess(
+            run,
+            engine_command(run),
+            max_wall_s=ceiling_s,
+            hang_after_s=self.hang_after_s,
+            hand_over=None if self.standby is None else self.standby.take,
+        )
+
+
+def new_standby(folder: Path) -> Standby:
+    """Somebody to keep an engine process ready for the next run in a folder."""
+    return Standby(standby_command(folder))
 
 
 def record_blocked(plan: Plan, gate: Gate, folder: Path) -> list[RunFolder]:

@@ -11,8 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
+from fluxctl.commands._again import again
 from fluxctl.commands._execute import Outcome, choose_display, execute
-from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate
+from fluxctl.commands._gate import Gate, GateBlockedError, pass_gate, refuses
 from fluxctl.commands._gate_view import print_gate
 from fluxctl.commands._launch_flags import ModeChoice, Switch, flags_of, modes_of, partition_flags, told_seconds
 from fluxctl.commands._launch_view import plan_json, show_dry_run, show_outcome, title
@@ -37,13 +38,14 @@ from fluxctl.commands._options import (
 )
 from fluxctl.commands._request import Plan, Request, make_plan
 from fluxctl.commands._slate import clean_slate
-from fluxctl.commands._starter import record_blocked
+from fluxctl.commands._starter import new_standby, record_blocked
 from fluxctl.commands._talk import Talk, print_json
 from fluxctl.commands._then import Launched, follow_up, launched_runs, read_follow_ups
 from fluxctl.errors import ConfigError, ExitCode
 from fluxctl.runs.devices import read_devices
 from fluxctl.runs.layout import prepare_runs_dir, runs_dir
 from fluxctl.runs.process import HANG_AFTER_S
+from fluxctl.runs.standby import Standby
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
@@ -182,17 +184,22 @@ def launch(
         as_json=as_json,
     )
     plan = make_plan(request)
-    gate = pass_gate(plan, request, num_devices=wishes.num_devices)
     if dry_run:
+        gate = pass_gate(plan, request, num_devices=wishes.num_devices)
         raise typer.Exit(show_dry_run(plan, gate, talk, as_json=as_json, shows_all=show_all))
     folder = runs_dir(runs_folder, os.environ)
-    _enforce(plan, gate, folder, talk, wishes)
-    _confirm(len(plan.runs), yes=yes, as_json=as_json)
-    prepare_runs_dir(folder)
-    clean_slate(folder, talk, cleans=clean)
-    outcome = _run(gate.recorded(plan, forced=force), folder, talk, wishes)
+    with new_standby(folder) as standby:
+        if yes:
+            standby.warm()  # it imports while the gate looks
+        gate = pass_gate(plan, request, num_devices=wishes.num_devices)
+        _enforce(plan, gate, folder, talk, wishes)
+        _confirm(len(plan.runs), yes=yes, as_json=as_json)
+        prepare_runs_dir(folder)
+        clean_slate(folder, talk, cleans=clean)
+        outcome = _run(gate.recorded(plan, forced=force), folder, talk, wishes, standby)
     code = outcome.exit_code(requires_convergence=require_converged)
-    show_outcome(outcome, folder, talk, code, as_json=as_json)
+    commands = again(ctx, plan.runs, outcome.left) if outcome.interrupts.count else []
+    show_outcome(outcome, folder, talk, code, commands=commands, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -219,13 +226,13 @@ def _enforce(plan: Plan, gate: Gate, folder: Path, talk: Talk, wishes: _Wishes) 
         print_json({"event": "plan", "runs": plan_json(plan), "gate": gate.to_json()})
     elif talk.verbosity >= 0 or gate.is_blocked:
         print_gate(talk.err(), gate, title=title(plan), shows_all=wishes.shows_all)
-    if gate.is_blocked and not wishes.forces:
+    if refuses(gate.findings, forces=wishes.forces):
         with contextlib.suppress(ConfigError, OSError):  # the block is what matters
             record_blocked(plan, gate, folder)
         raise GateBlockedError(gate.findings)
 
 
-def _run(plan: Plan, folder: Path, talk: Talk, wishes: _Wishes) -> Outcome:
+def _run(plan: Plan, folder: Path, talk: Talk, wishes: _Wishes, standby: Standby) -> Outcome:
     """Run the plan, and do what shall be done afterwards."""
     outcome = execute(
         plan,
@@ -236,6 +243,7 @@ def _run(plan: Plan, folder: Path, talk: Talk, wishes: _Wishes) -> Outcome:
         stops_on_failure=wishes.stops_on_failure,
         hang_after_s=wishes.hang_after_s,
         num_devices=wishes.num_devices,
+        standby=standby,
     )
     has_broken = outcome.num_not_started > 0 or outcome.exit_code() not in (ExitCode.OK, ExitCode.ANSWER_IS_NO)
     if not wishes.follow_ups or outcome.interrupts.count or (wishes.stops_on_failure and has_broken):

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from fluxctl.commands._options import HELP, JsonFlag, RunsDir, RunWord
-from fluxctl.commands._render import Column, duration, megabytes, number, print_grid, rate
+from fluxctl.commands._render import Column, duration, kilobytes, megabytes, number, print_grid, rate
 from fluxctl.commands._runs_more import diff, fields, rm
 from fluxctl.commands._talk import Talk, plain_text
 from fluxctl.errors import NothingToDoError
@@ -124,6 +124,7 @@ def _print_list(console: Console, infos: list[RunInfo]) -> None:
         Column("best acc", [number(row["best_accuracy"], ".3f") for row in rows], True),
         Column("engine time", [_cell("engine_s", row["engine_s"]) for row in rows], True),
         Column("wall time", [_cell("wall_s", row["wall_s"]) for row in rows], True),
+        Column("condition", [str(row.get("condition_fingerprint") or "-") for row in rows]),
     ]
     print_grid(console, columns)
 
@@ -133,8 +134,8 @@ def _cell(name: str, value: JSON) -> str:
         return "-"
     if name in ("engine_s", "wall_s") and isinstance(value, int | float):
         return duration(float(value))
-    if name in ("bytes_down", "bytes_up"):
-        return f"{megabytes(value)} MB"
+    if name.endswith("memory_bytes") or name in ("bytes_down", "bytes_up"):
+        return f"{kilobytes(value)} kB" if name.endswith("memory_bytes") else f"{megabytes(value)} MB"
     if name == "sim_rate":
         return rate(value)
     if name in ("best_accuracy", "final_accuracy"):

@@ -171,6 +171,8 @@ class Watcher:
 
     def follow(self) -> None:
         """Keep looking until the run has ended or a rule has fired, and then end it."""
+        if self.info.verdict is not None:
+            return
         self._view.open()
         try:
             while self.info.verdict is None and self.guard.decision is None:

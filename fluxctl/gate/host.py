@@ -143,7 +143,8 @@ def num_cores() -> int:
 
 
 def _trouble(path: str, error: FluxError) -> Trouble:
-    return Trouble(error.where or path, error.message, error.hint, is_missing=isinstance(error, AssetError))
+    message = f"{error.where}: {error.message}" if error.where and error.where != path else error.message
+    return Trouble(path, message, error.hint, is_missing=isinstance(error, AssetError))
 
 
 def _model(config: Config) -> ModelFacts | Trouble:

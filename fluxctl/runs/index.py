@@ -74,6 +74,8 @@ SUMMARY_FIELDS: Final = (
     "forward_passes",
     "bytes_down",
     "bytes_up",
+    "forward_memory_bytes",
+    "backprop_memory_bytes",
     "hash",
 )
 

@@ -83,6 +83,11 @@ class RunFolder:
         return self.path / "placement.json"
 
     @property
+    def weights(self) -> Path:
+        """``checkpoints/final.safetensors``: the trainable weights as the engine left them."""
+        return self.path / "checkpoints" / "final.safetensors"
+
+    @property
     def log(self) -> Path:
         """``run.log``: what the engine's process printed."""
         return self.path / "run.log"

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, TypeAlias
 
 import psutil
 
@@ -38,6 +38,9 @@ HANG_AFTER_S: Final = 600.0  # no step of any model that fits a CPU takes as lon
 SUPERVISED: Final = "FLUXCTL_SUPERVISED"  # set for an engine whose standard input ends with its supervisor
 
 
+Child: TypeAlias = "subprocess.Popen[bytes]"
+
+
 @dataclass(frozen=True, slots=True)
 class Grace:
     """Wall seconds between the degrees of ending a run.
@@ -54,6 +57,31 @@ class Grace:
 def engine_command(folder: RunFolder) -> list[str]:
     """The command that runs the engine on a run directory; ``-P`` keeps the current folder out of the import path."""
     return [sys.executable, "-P", "-m", "fluxctl.engine", str(folder.path)]
+
+
+def standby_command(runs_dir: Path) -> list[str]:
+    """The command of an engine that is told later for which run of a folder it is."""
+    return [sys.executable, "-P", "-m", "fluxctl.engine", "--standby", str(runs_dir)]
+
+
+def spawn(command: Sequence[str], log: IO[bytes] | None) -> Child:
+    """Start an engine process in a session of its own, with a pipe to it that only this process holds.
+
+    Args:
+        command: What to start.
+        log: Takes what it prints; None = nobody does.
+
+    Raises:
+        OSError: If it cannot be started.
+    """
+    return subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL if log is None else log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", SUPERVISED: "1"},
+    )
 
 
 def output_of(command: Sequence[str], timeout_s: float = 5.0) -> str | None:
@@ -118,6 +146,7 @@ class EngineProcess:
         hang_after_s: Wall seconds without a sign of life after which it is ended as TIMEOUT. A sign is a change of
             ``wall.jsonl``: the engine touches it as long as its work goes on.
         grace: How long to wait between the degrees of ending it.
+        hand_over: Gives the run to a process that waits for one, instead of the command; None = to none.
     """
 
     def __init__(
@@ -128,6 +157,7 @@ class EngineProcess:
         max_wall_s: float,
         hang_after_s: float = HANG_AFTER_S,
         grace: Grace | None = None,
+        hand_over: Callable[[RunFolder], Child | None] | None = None,
     ) -> None:
         self.folder = folder
         self._grace = grace or Grace()
@@ -139,14 +169,8 @@ class EngineProcess:
         self._next_degree_s = 0.0
         self._degrees: list[Callable[[], None]] = []
         with folder.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONUNBUFFERED": "1", SUPERVISED: "1"},
-            )
+            ready = None if hand_over is None else hand_over(folder)
+            self._process = spawn(command, log) if ready is None else ready
         self._started_s = self._alive_s = wall.monotonic_s()
         self._sign: int | None = None
         with contextlib.suppress(OSError):  # the engine says so itself as well

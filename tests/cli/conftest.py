@@ -30,7 +30,8 @@ if plan.get("waits"):
         time.sleep(0.01)
 summary = {"bins": 120, "cycles": 1234, "rounds": 1, "best_accuracy": 0.876, "final_accuracy": 0.8125,
            "engine_s": 34200.0, "wall_s": 61.0, "sim_rate": 560.7, "forward_passes": 1234567, "updates": 9,
-           "bytes_down": 123456789, "bytes_up": 23456789, "hash": "ab" * 32}
+           "bytes_down": 123456789, "bytes_up": 23456789, "hash": "ab" * 32,
+           "forward_memory_bytes": 306000, "backprop_memory_bytes": 252000}
 summary.update(plan.get("summary", {}))
 verdict = {"schema_version": 1, "verdict": "CONVERGED", "reason": "held the target", "exit_code": 0, "error": None,
            "summary": summary}
@@ -76,6 +77,7 @@ def engine(monkeypatch):
         "fluxctl.commands._starter.engine_command",
         lambda folder: [sys.executable, "-I", "-S", "-c", FAKE_ENGINE, str(folder.path)],
     )
+    monkeypatch.setattr("fluxctl.commands._starter.standby_command", lambda folder: None)
 
     def plan(**plans):
         monkeypatch.setenv("FAKE_ENGINE", json.dumps(plans))

@@ -97,6 +97,18 @@ def test_all_mistakes_of_a_file_come_at_once(fluxctl, tmp_path):
     assert told["where"] == "x.yaml:1:1"
 
 
+@pytest.mark.feature("G1")
+def test_at_most_ten_mistakes_are_shown_in_the_order_of_the_file(fluxctl, tmp_path):
+    mistakes = [f"unknown{number}: 1" for number in range(6)] + ["seed: x", "server: {lr: -1}", "foo: 1", "limits: 3"]
+    (tmp_path / "x.yaml").write_text("\n".join([*mistakes, "bar: 1", "clients: {num: 1, min_clients: no}"]) + "\n")
+    for args in (["config", "validate", "x.yaml"], [*DEMO, "--file", "x.yaml"]):
+        answer = fluxctl(*args)
+        refused(answer, "unknown key 'unknown0'", "   1 | unknown0: 1", "^", "13 problems, 3 more not shown")
+        places = [line.split("x.yaml:")[1] for line in answer.err.splitlines() if line.startswith("  --> ")]
+        assert [int(place.split(":")[0]) for place in places] == list(range(1, 11))
+        assert answer.err.count("  hint: ") >= 1
+
+
 def test_without_a_terminal_nobody_is_asked(fluxctl, tmp_path):
     for extra in ([], ["--json"]):
         answer = fluxctl("launch", "--run-set", "main", *extra)

@@ -1,6 +1,8 @@
 """The gate through the command line: tables at any width, findings, exit codes, and what the run reads."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -119,6 +121,40 @@ def test_colours_mark_differing_columns_names_and_overrides(fluxctl, monkeypatch
     assert "\x1b[32m● " in row
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in fluxctl(*MAIN, "--dry-run").out
+
+
+@pytest.mark.feature("E16")
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_wide_names_stay_aligned_and_colour_changes_no_letter(fluxctl, monkeypatch, tmp_path, columns):
+    """A character that takes two cells takes two in every column; colour is only added."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    variants = "{日本語: {server: {lr: 0.5}}, ünïcödé: {server: {lr: 0.25}}, плохо: {seed: 0}}"
+    (tmp_path / "mine.yaml").write_text(
+        f"description: 三つの系統\nbaselines: [fwdllm, fluxtune]\nvariants: {variants}\ncondition:\n"
+        "  model: {name: tiny}\n  data: {source: synthetic, train_per_class: 200, test_per_class: 5}\n"
+    )
+    args = ["launch", "--run-set", "mine.yaml", "--dry-run", "--set", "gate.var_threshold=0.2"]
+    plain = fluxctl(*args)
+    assert plain.code == 0, plain.err
+    lines = table(plain.out)
+    assert max(map(cell_len, plain.out.splitlines())) <= columns
+    for start in (number for number, line in enumerate(lines) if line.startswith("baseline")):
+        head, body = lines[start], lines[start + 1 : start + 7]
+        assert [line.split("  ")[0] for line in body][::2] == ["fwdllm 日本語", "fwdllm ünïcödé", "fwdllm плохо"]
+        second = head.split()[1]
+        at = head.index(second)
+        for line in body:  # the second column begins at one cell in every row
+            cells = line[: cut_at(line, at)]
+            assert cells.endswith(" ")
+            assert line[cut_at(line, at)] != " " or second == "gate"
+    coloured = fluxctl("--color", "always", *args).out
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain.out
+
+
+def cut_at(text, cells):
+    """Where in a text so many cells of a terminal end."""
+    return next(end for end in range(len(text) + 1) if cell_len(text[:end]) >= cells)
 
 
 @pytest.mark.feature("E16")
@@ -312,3 +348,25 @@ def test_a_duration_is_told_back(fluxctl):
     answer = fluxctl(*MAIN, "--only", "fwdllm", "--max-runtime", "1d2h", "--stall-window", "90m", "--dry-run")
     assert "--max-runtime 1d2h is 1 d 2 h" in answer.err
     assert "1 h 30 min, either" in answer.out
+
+
+@pytest.mark.demo
+@pytest.mark.feature("E16")
+def test_the_readme_shows_what_is_printed(fluxctl, monkeypatch):
+    """Its first code block with a bar is the gate of main, at 100 columns."""
+    monkeypatch.setenv("COLUMNS", "100")
+    printed = "\n".join(line.rstrip() for line in fluxctl("launch", "--run-set", "main", "--dry-run").out.splitlines())
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    shown = next(block.strip("\n") for block in page.split("```")[1::2] if "━━ 1 " in block)
+    assert shown == printed, "put into README.md what `COLUMNS=100 fluxctl launch --run-set main --dry-run` prints"
+
+
+@pytest.mark.feature("E17")
+@pytest.mark.parametrize("more", [(), ("--force",)])
+def test_an_unreadable_trace_is_named_with_its_line_and_cannot_be_forced(fluxctl, engine, tmp_path, more):
+    (tmp_path / "bad.csv").write_text("client,t_s,state\n0,0,AVL_TRAIN\n0,soon,UN_AVL\n")
+    answer = fluxctl(*MAIN, "--only", "fwdllm", "--yes", "--avail-trace", str(tmp_path / "bad.csv"), *more)
+    assert answer.code == 2
+    assert 'bad.csv:3: t_s must be a number of seconds, not "soon"' in answer.err.splitlines()[-2]
+    assert "--force" not in answer.err
+    assert [info.verdict.verdict for info in list_runs(tmp_path / "runs")] == ["BLOCKED"]

@@ -8,12 +8,14 @@ real one, on the tiny model.
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import pty
 import re
 import resource
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -23,10 +25,16 @@ import textwrap
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from rich.cells import cell_len
+from safetensors.numpy import load_file
 
+from fluxctl.config.load import read_config
+from fluxctl.gate.tier_items import values_of
 from fluxctl.runs.index import list_runs
+from fluxctl.runs.standby import Standby
 from fluxctl.telemetry.reader import read_events
 
 LIMIT_S = 60  # of every wait, on a machine as busy as can be
@@ -46,6 +54,8 @@ if {has_terminal}:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal's Ctrl-C is ours
 import fluxctl.commands._starter as starter
 import fluxctl.runs.process as process
+if {line!r}:
+    starter.standby_command = lambda folder: None
 process.Grace = functools.partial(process.Grace, stop_s={grace_s}, term_s={grace_s})
 {line}
 from fluxctl.cli import main
@@ -92,7 +102,8 @@ def program(line, args, *, has_terminal=False, grace_s=0.5):
 @pytest.fixture(autouse=True)
 def _surroundings(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("FLUXCTL_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "supervision-cache"))
-    for name in ("FLUXCTL_RUNS_DIR", "NO_COLOR", "COLUMNS", "FLUXCTL_NO_PROGRESS"):
+    monkeypatch.setenv("TERM", "xterm-256color")  # what it is called, not what the one is that runs the tests
+    for name in ("FLUXCTL_RUNS_DIR", "NO_COLOR", "COLUMNS", "LINES", "FLUXCTL_NO_PROGRESS"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -103,7 +114,8 @@ def launched(tmp_path):
 
     def start(command, **kwargs):
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs
-        process = subprocess.Popen(command, cwd=tmp_path, text=True, **streams)
+        # as Python knows it: readline, where it is loaded, sets COLUMNS behind its back
+        process = subprocess.Popen(command, cwd=tmp_path, text=True, env=dict(os.environ), **streams)
         processes.append(process)
         return process
 
@@ -127,7 +139,7 @@ def engines(tmp_path):
         words = process.info["cmdline"] or []
         if process.info["status"] != psutil.STATUS_ZOMBIE and words and words[-1].startswith(str(tmp_path)):
             found.append(process.info["pid"])
-        elif words and words[-1].startswith("runs/") and "main" not in words[-1]:
+        elif words and (words[-1].startswith("runs/") or "--standby" in words):
             with contextlib.suppress(psutil.Error):
                 if process.cwd() == str(tmp_path) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process.info["pid"])
@@ -166,6 +178,11 @@ def readable(folder):
     """Every whole line of the event file is an event; returns how many there are."""
     events = read_events(folder.events)
     return sum(1 for _ in events)
+
+
+def plain(text):
+    """What a terminal was sent, without colours and cursor moves."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
 class Terminal:
@@ -223,7 +240,25 @@ def test_ctrl_c_once_stops_cleanly(launched, tmp_path, monkeypatch):
     info = only_run(tmp_path / "runs")
     assert (info.verdict.verdict, info.verdict.reason) == ("INTERRUPTED", "asked")  # the engine's own word
     assert "2 runs were not started" in terminal.seen
+    assert "start what was interrupted, and what is left, with" in terminal.seen
+    assert f"\r\n  fluxctl {' '.join(SMOKE)}\r\n" in terminal.seen  # none has ended, so all again
     assert terminal.seen.rstrip().endswith("runs show latest`")  # the panel is gone, the program had the last word
+
+
+@pytest.mark.feature("E16")
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_gate_at_a_terminal(launched, tmp_path, columns):
+    """As wide as the terminal, whatever it is; the question comes below it, and no is an answer."""
+    terminal = Terminal(launched, FAKE, SMOKE[:-1], columns=columns)
+    terminal.read_until(r"Start 3 runs\? \[y/N\]")
+    terminal.press(b"n\n")
+    assert terminal.wait() == 1
+    lines = plain(terminal.seen).splitlines()
+    assert [len(line) for line in lines if line.startswith("━━ ")] == [columns] * 4
+    assert max(map(cell_len, lines)) <= columns
+    assert "nothing was started" in terminal.seen
+    assert "\x1b[36mfwdllm" in terminal.seen
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.feature("E22")
@@ -258,12 +293,12 @@ def test_an_engine_that_is_killed(launched, tmp_path):
 @pytest.mark.feature("E26", "E21")
 @pytest.mark.parametrize("library", ["PyDLL", pytest.param("CDLL", marks=pytest.mark.nightly)])
 def test_a_step_that_hangs_in_a_native_call(launched, tmp_path, library):
-    process = launched(program(HANG.replace("{library}", library), [*ENDLESS, "--hang-after", "3s"]))
+    process = launched(program(HANG.replace("{library}", library), [*ENDLESS, "--hang-after", "6s"]))
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3, err
     info = only_run(tmp_path / "runs")
     assert (info.verdict.verdict, info.verdict.launch_code) == ("TIMEOUT", 3)
-    assert "no sign of life for 3 s" in info.verdict.reason
+    assert "no sign of life for 6 s" in info.verdict.reason
     assert "--hang-after" in err
     assert "TIMEOUT" in out
     assert readable(info.folder) > 0
@@ -277,6 +312,56 @@ def test_an_engine_that_was_suspended_is_ended_too(launched, tmp_path, monkeypat
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3, err
     assert only_run(tmp_path / "runs").verdict.verdict == "WALL_CEILING"
+
+
+TWO = [*ENDLESS, "--only", "fwdllm,fluxtune"]
+
+
+def waiting(tmp_path):
+    """Processes that have no run yet."""
+    busy = {mark.pid for info in list_runs(tmp_path / "runs") if (mark := info.record.process) is not None}
+    return [pid for pid in engines(tmp_path) if pid not in busy]
+
+
+@pytest.mark.feature("E22", "E23")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_waits_for_its_run_ends_with_the_launch(launched, tmp_path, number):
+    process = launched([sys.executable, "-m", "fluxctl.cli", *TWO])
+    training(tmp_path / "runs", process)
+    wait_for(lambda: waiting(tmp_path), process)
+    process.send_signal(number)
+    assert process.wait(LIMIT_S) == (-9 if number == signal.SIGKILL else 143)
+    wait_for(lambda: not engines(tmp_path))
+    info = only_run(tmp_path / "runs")
+    reason = "the supervisor is gone" if number == signal.SIGKILL else "interrupted by the user"
+    assert (info.verdict.verdict, info.verdict.reason) == ("INTERRUPTED", reason)
+
+
+@pytest.mark.feature("E24")
+def test_a_process_that_died_while_it_waited_is_replaced(fluxctl, tmp_path, monkeypatch):
+    """And who computes a run, one that waited or a fresh one, changes nothing in it."""
+    taken, take = [], Standby.take
+
+    def note(self, folder):
+        child = take(self, folder)
+        taken.append(child is not None)
+        return child
+
+    def die(self):
+        warm(self)
+        self._child.kill()
+        self._child.wait()
+
+    monkeypatch.setattr(Standby, "take", note)
+    answers = [fluxctl(*TWO, "--max-bins", "2", "--json")]
+    warm = Standby.warm
+    monkeypatch.setattr(Standby, "warm", die)
+    answers.append(fluxctl(*TWO, "--max-bins", "2", "--json"))
+    assert [answer.code for answer in answers] == [0, 0]
+    assert taken == [True, True, False, False]
+    first, second = ([row["hash"] for row in answer.envelope["data"]["runs"]] for answer in answers)
+    assert first == second
+    assert None not in first
 
 
 def test_two_launches_in_one_folder(launched, tmp_path, monkeypatch):
@@ -397,17 +482,43 @@ def remove(folder):
     return folder.exists()
 
 
-@pytest.mark.nightly
 @pytest.mark.feature("E22")
-def test_ctrl_c_on_the_real_engine(launched, tmp_path):
+def test_ctrl_c_on_the_real_engine_keeps_the_model(launched, tmp_path):
     terminal = Terminal(launched, "", ENDLESS)
     training(tmp_path / "runs", terminal.process)
     terminal.press(b"\x03")
     assert terminal.wait() == 130
     info = only_run(tmp_path / "runs")
     assert (info.verdict.verdict, info.verdict.reason) == ("INTERRUPTED", "interrupted by the user")
-    assert json.loads(info.folder.events.read_text().splitlines()[-1])["event"] == "verdict"
-    assert (info.folder.path / "checkpoints" / "final.safetensors").exists()
+    events = [json.loads(line) for line in info.folder.events.read_text().splitlines()]
+    assert events[-1]["event"] == "verdict"
+    # what is kept is the model as the last cycle left it
+    assert f"the model so far is kept: runs/{info.record.id}/checkpoints/final.safetensors" in terminal.seen
+    meta = next(event for event in events if event["event"] == "run_meta")
+    kept = load_file(info.folder.weights)
+    flat = np.concatenate([kept[name].ravel() for name in meta["params"]])
+    cycles = [event for event in events if event["event"] == "agg_round"]
+    assert hashlib.blake2b(flat.tobytes(), digest_size=8).hexdigest() == cycles[-1]["model_checksum"]
+    assert cycles[-1]["model_checksum"] != cycles[0]["model_checksum"]
+    watched = Terminal(launched, "", ["watch"], columns=80)
+    assert watched.wait() == 1
+    for part in ("accuracy 0.", "best 0.", "engine time", "INTERRUPTED: interrupted by the user"):
+        assert part in plain(watched.seen)
+    # the command that is printed starts it
+    (command,) = re.findall(r"\n  (fluxctl launch .*)\r\n", terminal.seen)
+    again = [*shlex.split(command)[1:], "--max-bins", "1"]
+    process = launched([sys.executable, "-m", "fluxctl.cli", *again])
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, err
+    first, second = list_runs(tmp_path / "runs")
+    assert second.verdict.verdict == "COMPLETED"
+    assert differing(first, second) == ["limits.max_bins"]
+
+
+def differing(first, second):
+    """Values that two runs were asked differently for."""
+    left, right = (values_of(read_config(info.folder.config).config) for info in (first, second))
+    return [path for path in left if left[path] != right[path]]
 
 
 def test_the_programs_are_python():

@@ -46,10 +46,11 @@ def reachable_goal(case: Case) -> Iterator[Told]:
         return
     num = int(np.searchsorted(world.first_delivery_s, budget_s, side="right"))
     longer = f", or --max-runtime {math.ceil(earliest_s)}s" if math.isfinite(earliest_s) else ""
-    when = f"at {show_duration(round(earliest_s))}" if math.isfinite(earliest_s) else "never"
+    is_possible = math.isfinite(earliest_s)
+    when = f"the first cycle could close at {show_duration(round(earliest_s))}" if is_possible else "they never can"
     yield Told(
         f"no cycle can close: only {num} of {config.clients.num_clients} clients can deliver within the budget of "
-        f"{show_duration(budget_s)} of engine time, {goal} are needed (the {goal}th could {when})",
+        f"{show_duration(budget_s)} of engine time, {goal} are needed ({when})",
         f"--aggregation-goal {num}{longer}" if num else f"a trace with more availability{longer}",
         ("aggregation.goal", "limits.max_runtime_s", "availability.trace"),
     )
