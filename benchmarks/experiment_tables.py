@@ -5,7 +5,8 @@
     fluxctl launch --run-set main --seeds 0..5 --yes --runs-dir results
     python benchmarks/experiment_tables.py results --run-set main
 
-Prints Markdown: a row per run, then mean and 95 % interval per baseline, then who was ahead at equal engine time.
+Prints Markdown: a row per run, then mean and 95 % interval per baseline, then what reaching an accuracy cost, then who
+was ahead at equal engine time.
 """
 
 from __future__ import annotations
@@ -22,22 +23,34 @@ from scipy import stats
 from fluxctl.config.choices import choice_check
 from fluxctl.config.load import read_config
 from fluxctl.policies import REGISTRIES
+from fluxctl.telemetry.series import Evaluations, read_series
+
+LEVELS = (0.5, 0.6, 0.7, 0.75, 0.78)  # accuracies whose cost is asked for
 
 
 @dataclass
 class Run:
-    """One finished run: its summary and its evaluations as ``(engine hours, accuracy)``."""
+    """One finished run: its summary and its evaluations."""
 
     baseline: str
     seed: int
     compute_model: str
     verdict: str
     summary: dict[str, float]
-    curve: list[tuple[float, float]]
+    evaluations: Evaluations
 
-    def best_until(self, hours: float) -> float:
-        """Best accuracy up to an engine time."""
-        return max((accuracy for at, accuracy in self.curve if at <= hours), default=math.nan)
+    def best_until(self, engine_s: float) -> float:
+        """Best accuracy up to an engine time; nan before the first evaluation."""
+        reached = self.evaluations.accuracy[self.evaluations.engine_s <= engine_s]
+        return float(reached.max()) if len(reached) else math.nan
+
+    def cost_of(self, accuracy: float) -> tuple[float, int, float] | None:
+        """Engine hours, passes and megabytes until an accuracy was first measured; None if it never was."""
+        row, found = self.evaluations.first_at(accuracy), self.evaluations
+        if row is None:
+            return None
+        megabytes = float(found.bytes_down[row] + found.bytes_up[row]) / 1e6
+        return float(found.engine_s[row]) / 3600, int(found.passes[row]), megabytes
 
 
 def read_runs(folder: Path, run_set: str) -> list[Run]:
@@ -49,12 +62,6 @@ def read_runs(folder: Path, run_set: str) -> list[Run]:
             continue
         verdict = json.loads(path.read_text())
         config = read_config(path.parent / "config.yaml", check=choice_check(REGISTRIES)).config
-        curve = []
-        with (path.parent / "events.jsonl").open() as lines:
-            for line in lines:
-                if '"event":"agg_eval"' in line:
-                    event = json.loads(line)
-                    curve.append((event["t_ns"] / 3.6e12, event["test_accuracy"]))
         runs.append(
             Run(
                 f"{record['baseline']} {record.get('variant', '')}".rstrip(),
@@ -62,7 +69,7 @@ def read_runs(folder: Path, run_set: str) -> list[Run]:
                 config.delays.compute_model,
                 verdict["verdict"],
                 verdict["summary"],
-                curve,
+                read_series(path.parent).evaluations,
             )
         )
     return runs
@@ -116,6 +123,23 @@ def print_means(runs: list[Run]) -> None:
         )
 
 
+def print_costs(runs: list[Run]) -> None:
+    """What each baseline spent until it first reached an accuracy: means over the seeds, if all of them did."""
+    groups: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[run.baseline].append(run)
+    print("\n| accuracy | baseline | seeds that reach it | engine h | passes | MB both ways |")
+    print("|---|---|---|---|---|---|")
+    for level in LEVELS:
+        for baseline, members in groups.items():
+            costs = [cost for run in members if (cost := run.cost_of(level)) is not None]
+            cells = ["-"] * 3
+            if len(costs) == len(members):
+                hours, passes, megabytes = (sum(column) / len(costs) for column in zip(*costs, strict=True))
+                cells = [f"{hours:.2f}", f"{passes:,.0f}", f"{megabytes:,.0f}"]
+            print(f"| {level:g} | {baseline} | {len(costs)} of {len(members)} | {' | '.join(cells)} |")
+
+
 def print_race(runs: list[Run]) -> None:
     """Best accuracy of each baseline when fluxtune ended, and at each one's own end."""
     by_seed: dict[int, dict[str, Run]] = defaultdict(dict)
@@ -127,11 +151,11 @@ def print_race(runs: list[Run]) -> None:
     for seed, members in sorted(by_seed.items()):
         if not {"fluxtune", "fwdllm", "fwdllm_plus"} <= members.keys():
             continue
-        end = members["fluxtune"].curve[-1][0]
+        end = members["fluxtune"].evaluations.engine_s[-1]
         best = members["fluxtune"].best_until(end)
         others = [members["fwdllm"], members["fwdllm_plus"]]
         cells = [f"{run.best_until(end):.3f}" for run in others] + [f"{run.best_until(math.inf):.3f}" for run in others]
-        print(f"| {seed} | {end:.2f} | {best:.3f} | {' | '.join(cells)} |")
+        print(f"| {seed} | {end / 3600:.2f} | {best:.3f} | {' | '.join(cells)} |")
 
 
 def main() -> None:
@@ -146,6 +170,7 @@ def main() -> None:
         print(f"\ncompute_model: {compute_model}\n")
         print_runs(sorted(members, key=lambda run: (run.seed, run.baseline)))
         print_means(members)
+        print_costs(members)
         print_race(members)
 
 
