@@ -87,6 +87,7 @@ LOOKS: Final[Mapping[str, Look]] = _looks(
 PALETTE: Final = ("#1F55BE", "#E06A00", "#4C0856", "#0A9C5B", "#000000", "#9A4200", "#3D8BEF", "#3D3D3D")
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _FILLS: Final = ("", "-open", "-open-dot", "-dot")
+_LONGEST_ABLATION: Final = 5  # a short ramp leads up to the whole system, its last entry; a longer one is a list
 MARKERS: Final = tuple(dict.fromkeys(look.marker for look in LOOKS.values()))
 
 
@@ -144,7 +145,8 @@ def _sibling(base: Look, name: str, place: int, count: int, *, alone: bool) -> L
         return Look(name, base.colour, f"{base.marker}{_FILLS[place % len(_FILLS)]}", dash, base.order)
     marker = MARKERS[(MARKERS.index(base.marker) + place) % len(MARKERS)]
     dash = DASHES[(count - 1 - place) % len(DASHES)]  # the last one is solid
-    return Look(name, ramp(base.colour, count)[place], marker, dash, base.order, is_emphasised=place == count - 1)
+    is_whole = place == count - 1 and count <= _LONGEST_ABLATION
+    return Look(name, ramp(base.colour, count)[place], marker, dash, base.order, is_emphasised=is_whole)
 
 
 def renamed(name: str, system_name: str) -> str:

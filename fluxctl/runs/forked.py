@@ -52,6 +52,7 @@ def map_forked(work: Callable[[A], R], items: Sequence[A], jobs: int) -> list[R]
     finally:
         for _, process in open_.values():
             process.kill()
+            process.join()
     return [results[index] for index in range(len(items))]
 
 

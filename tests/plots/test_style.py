@@ -122,6 +122,8 @@ def test_members_of_an_ablation_share_a_hue_and_differ_in_tint_marker_and_dash()
     assert tints == sorted(tints, reverse=True)
     assert len({look.marker for look in looks}) == len({look.dash for look in looks}) == 4
     assert [look.is_emphasised for look in looks] == [False, False, False, True]
+    listed = looks_for([Wanted("", "fluxtune", f"lr{number}") for number in range(8)])
+    assert not any(look.is_emphasised for look in listed)
 
 
 @pytest.mark.feature("F10")

@@ -33,7 +33,7 @@ def standby():
 
 
 def child_of(kept):
-    (process,) = psutil.Process().children()
+    (process,) = [child for child in psutil.Process().children() if WAITS in child.cmdline()]
     assert kept._is_there()
     return process
 
