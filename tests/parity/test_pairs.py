@@ -1,8 +1,8 @@
 """Real and simulated runs of the shipped run sets, climbed rung by rung through the command line.
 
 The engines are real processes on a real wall clock. Budgets are cut for the normal suite; the campaign over whole run
-sets is nightly. What is decided must be exact on any machine. Clocks are another matter: a machine that is busy with
-something else is late, which is noise up to a point (INCONCLUSIVE) and no fault of the simulation.
+sets is nightly. What is decided must be exact each time, on any machine. Clocks must agree as well, but a machine that
+was busy with something else was late, which is no fault of the simulation: they have three tries.
 """
 
 import itertools
@@ -16,6 +16,7 @@ from fluxctl.parity.registry import all_rungs
 
 ALLOWED = json.loads((Path(__file__).parent / "allowed_skips.json").read_text())
 HARD = ("INV", "EXACT")
+LATE = ("FAIL", "INCONCLUSIVE")
 CLOCKS = {rung.id for rung in all_rungs() if rung.is_clock_rung}
 FEWER_TEXTS = ("--set", "data.test_per_class=25")  # what evaluations take is not modelled, so it must not weigh
 
@@ -49,16 +50,32 @@ def compare(fluxctl):
     return launch
 
 
+@pytest.fixture
+def compare_quietly(compare):
+    """Like ``compare``, and again if the wall was late: decisions are judged in each try, clocks may take three."""
+
+    def launch(run_set, *args):
+        for _ in range(3):
+            pairs = compare("--run-set", run_set, *args)
+            for logical, whole in pairs:
+                judge(logical, whole, run_set, may_be_late=CLOCKS)
+            if not any(set(by_status(whole, status)) & CLOCKS for _, whole in pairs for status in LATE):
+                break
+        return pairs
+
+    return launch
+
+
 def by_status(pair, status):
     return {rung["id"]: (rung["message"], rung["tier"]) for rung in pair["rungs"] if rung["status"] == status}
 
 
-def judge(logical, whole, run_set, *, may_be_noisy=frozenset()):
-    """Nothing fails, nothing hard is left open but clocks that may be noisy, and only what is allowed is skipped."""
+def judge(logical, whole, run_set, *, may_be_late=frozenset()):
+    """Nothing fails, nothing hard is left open, but for clocks that may be late; only what is allowed is skipped."""
     assert logical["verdict"] == "PASS"
-    for pair, open_ in ((logical, set()), (whole, may_be_noisy)):
-        assert by_status(pair, "FAIL") == {}
-        assert {i for i, (_, tier) in by_status(pair, "INCONCLUSIVE").items() if tier in HARD} <= open_, pair["rungs"]
+    for pair, late in ((logical, set()), (whole, may_be_late)):
+        assert set(by_status(pair, "FAIL")) <= late, by_status(pair, "FAIL")
+        assert {i for i, (_, tier) in by_status(pair, "INCONCLUSIVE").items() if tier in HARD} <= late, pair["rungs"]
     rungs = {rung["id"]: rung for rung in whole["rungs"]}
     for name in ("D61", "model_checksum"):  # cohorts and weights, exact to the last commit
         assert (rungs[name]["status"], rungs[name]["value"]) == ("PASS", 1.0), rungs[name]
@@ -72,11 +89,11 @@ def judge(logical, whole, run_set, *, may_be_noisy=frozenset()):
 @pytest.mark.wall
 @pytest.mark.feature("D0h", "D61", "A1")
 @pytest.mark.parametrize("baseline", ["fwdllm", "fwdllm_plus", "fluxtune"])
-def test_smoke(compare, baseline):
-    pairs = compare("--run-set", "smoke", "--only", baseline, "--max-runtime", "18s", *FEWER_TEXTS)
+def test_smoke(compare_quietly, baseline):
+    pairs = compare_quietly("smoke", "--only", baseline, "--max-runtime", "18s", *FEWER_TEXTS)
     assert [whole["baseline"] for _, whole in pairs] == [baseline]
     for logical, whole in pairs:
-        judge(logical, whole, "smoke", may_be_noisy=CLOCKS)
+        judge(logical, whole, "smoke")
 
 
 @pytest.mark.demo
@@ -85,16 +102,17 @@ def test_smoke(compare, baseline):
 @pytest.mark.parametrize(
     ("baseline", "engine_s", "factor"), [("fwdllm", 2400, 320), ("fwdllm_plus", 1800, 240), ("fluxtune", 900, 120)]
 )
-def test_clients_that_come_and_go(compare, baseline, engine_s, factor):
+def test_clients_that_come_and_go(compare_quietly, baseline, engine_s, factor):
     """Under both traces, on a wall clock on which a bin takes about a second."""
-    pairs = compare(
-        *("--run-set", "smoke_unavail", "--only", baseline, "--max-runtime", f"{engine_s}s"),
+    pairs = compare_quietly(
+        "smoke_unavail",
+        *("--only", baseline, "--max-runtime", f"{engine_s}s"),
         *("--set", f"engine.wall_factor={factor}", *FEWER_TEXTS),
     )
     assert [whole["baseline"] for _, whole in pairs] == [f"{baseline} syn_50", f"{baseline} mobiperf"]
     for logical, whole in pairs:
         assert whole["num_units"] >= 2
-        judge(logical, whole, "smoke_unavail", may_be_noisy=CLOCKS)
+        judge(logical, whole, "smoke_unavail")
 
 
 def flips_of(events):
