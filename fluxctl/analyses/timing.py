@@ -45,7 +45,6 @@ WANTED: Final[Wanted] = {
     },
     "agg_round": {
         "wall.wall_s": Kind.FLOAT,
-        "wall.intrinsic_span_s": Kind.FLOAT,
         **{f"wall.{name}": Kind.FLOAT for name in _CYCLE_PARTS},
     },
 }

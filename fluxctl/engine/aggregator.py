@@ -230,6 +230,7 @@ class Aggregator:
                 "drain_tail_s": 0.0,
                 "aggregate_s": aggregate_s,
                 "eval_s": evaluated_s,
+                "wait_s": (arrived_wall_ns - max(cycle.started_wall_ns, self._last_arrival_wall_ns or 0)) / NS_PER_S,
                 "intrinsic_span_s": (arrived_wall_ns - self._span_start_wall_ns(cycle)) / NS_PER_S,
                 **arrival_order(cycle.contributions),
             },

@@ -78,7 +78,7 @@ EVENTS: Final[Mapping[str, EventSpec]] = {
             " var var_threshold var_good commit_reason stopping_policy agg_rate_type gated_total"
             " redundant_suppressed_total dynamic_c num_eligible grad_norm stop_reason"
         ),
-        _words("wall_s sim_rate drain_tail_s aggregate_s eval_s intrinsic_span_s"),
+        _words("wall_s sim_rate drain_tail_s aggregate_s eval_s wait_s intrinsic_span_s"),
     ),
     "agg_eval": EventSpec(
         21, "C3", _words(f"{_CADENCE} version test_accuracy test_loss mcc predicted_counts label_counts")

@@ -67,6 +67,7 @@ WANTED: Final[Mapping[str, Mapping[str, Kind]]] = {
         "wall.wall_s": Kind.FLOAT,
         "wall.aggregate_s": Kind.FLOAT,
         "wall.eval_s": Kind.FLOAT,
+        "wall.wait_s": Kind.FLOAT,
         "wall.intrinsic_span_s": Kind.FLOAT,
     },
     "trainer_round": {

@@ -107,8 +107,14 @@ def cycles_of(table: Table, counters: Counters) -> Cycles:
         grad_norm=numbers(table, "grad_norm"),
         aggregate_s=numbers(table, "wall.aggregate_s"),
         eval_s=numbers(table, "wall.eval_s"),
-        span_s=numbers(table, "wall.intrinsic_span_s"),
+        wait_s=_waits(table),
     )
+
+
+def _waits(table: Table) -> Floats:
+    """Seconds that the aggregator waited; runs recorded before that was measured tell their cycles' spans instead."""
+    waited = numbers(table, "wall.wait_s")
+    return np.where(np.isfinite(waited), waited, numbers(table, "wall.intrinsic_span_s"))
 
 
 def updates_of(table: Table) -> Updates:

@@ -108,8 +108,8 @@ class Cycles(Progress):
         grad_norm: Norm of what was applied; nan for a retry.
         aggregate_s: Wall seconds of aggregation.
         eval_s: Wall seconds of the evaluation after it.
-        span_s: Wall seconds from the cycle's first dispatch to the arrival that closed it; of an async cycle, from the
-            arrival that closed the one before.
+        wait_s: Wall seconds of waiting for updates: from the cycle's first dispatch, or the arrival that closed the
+            cycle before if that was later, to the arrival that closed it.
     """
 
     round: Ints
@@ -126,7 +126,7 @@ class Cycles(Progress):
     grad_norm: Floats
     aggregate_s: Floats
     eval_s: Floats
-    span_s: Floats
+    wait_s: Floats
 
     @property
     def bin_of_cycle(self) -> Ints:

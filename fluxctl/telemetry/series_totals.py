@@ -90,8 +90,8 @@ def wall_split(cycles: Cycles) -> WallSplit:
     if not len(known):
         return WallSplit(*[float("nan")] * 5)
     total_s = float(known[-1])
-    aggregate_s, eval_s, span_s = (
-        float(np.nansum(part)) for part in (cycles.aggregate_s, cycles.eval_s, cycles.span_s)
+    aggregate_s, eval_s, waited_s = (
+        float(np.nansum(part)) for part in (cycles.aggregate_s, cycles.eval_s, cycles.wait_s)
     )
-    wait_s = max(0.0, min(span_s, total_s - aggregate_s - eval_s))
+    wait_s = max(0.0, min(waited_s, total_s - aggregate_s - eval_s))
     return WallSplit(aggregate_s, eval_s, wait_s, total_s - aggregate_s - eval_s - wait_s, total_s)

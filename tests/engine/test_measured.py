@@ -56,14 +56,15 @@ def test_an_async_span_has_no_gap_for_what_the_server_does(
             spent[0] += 2 * NS_PER_S
             return super().evaluate(params)
 
-    def spans(**style: Any) -> float:
+    def spent_in(**style: Any) -> tuple[float, float]:
         spent[0] = 0
         monkeypatch.setattr(wall, "monotonic_ns", lambda: spent[0])
         run = run_engine(config_of(**style, gate__enabled=False), learner=Slow())
-        return sum(cycle["wall"]["intrinsic_span_s"] for cycle in run.of("agg_round"))
+        cycles = [cycle["wall"] for cycle in run.of("agg_round")]
+        return sum(cycle["intrinsic_span_s"] for cycle in cycles), sum(cycle["wait_s"] for cycle in cycles)
 
-    assert spans(**ASYNC) == 5 * 2.0  # before the first cycle, and after the last, nobody works
-    assert spans() == 0.0
+    assert spent_in(**ASYNC) == (5 * 2.0, 0.0)  # before the first cycle, and after the last, nobody works
+    assert spent_in() == (0.0, 0.0)  # and nobody waits while the server is at work
 
 
 @pytest.mark.feature("C7")

@@ -292,6 +292,7 @@ def cycle_event(
             "drain_tail_s": 0.0,
             "aggregate_s": 0.001,
             "eval_s": 0.002 if commits else 0.0,
+            "wait_s": span_s if is_real else 0.009,
             "intrinsic_span_s": span_s + LATE_S / 10 if is_real else 0.01,
             "arrival_order": order,
             "inversions": 0,
