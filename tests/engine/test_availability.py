@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_worlds import ASYNC, AWAY, COPING, KNOWLEDGE, ORACLE, STYLES, TRACKED, ConfigOf, RunEngine, TraceOf, sized
 
-from fluxctl.config.model import Config
 from fluxctl.data.worlds import build_world
 from fluxctl.types import NS_PER_S, PayloadKind, Verdict
 from fluxctl.world.availability import AVAILABLE, SlotTrace
 from fluxctl.world.delays import build_delays, straggler_offset_ns
-
-RunEngine = Callable[..., Any]
-ConfigOf = Callable[..., Config]
-TraceOf = Callable[..., Any]
-
-# D is 10 s for everybody, every cycle commits, and the trace named here is replaced by the test's.
-AWAY: dict[str, Any] = {
-    "availability__trace": "syn_20",
-    "delays__model": "constant",
-    "delays__high_s": 10.0,
-    "gate__enabled": False,
-    "limits__max_bins": 1,
-}
-ORACLE: dict[str, Any] = {**AWAY, "availability__knowledge": "oracular"}
-ASYNC: dict[str, Any] = {"aggregation__style": "async", "aggregation__staleness__name": "accept"}
-TRACKED: dict[str, Any] = {**ORACLE, "limits__max_bins": 12, "delays__model": "uniform"}
-COPING: dict[str, dict[str, Any]] = {
-    "unaware": {"availability__knowledge": "unaware"},
-    "oracular": {"availability__knowledge": "oracular"},
-    "notify": {"availability__knowledge": "client_notify", "availability__notify_latency_s": 7.0},
-    "two states": {"availability__knowledge": "client_notify", "availability__num_states": 2},
-    "heartbeat": {"availability__knowledge": "heartbeat", "availability__heartbeat_every_s": 12.0},
-}
-KNOWLEDGE = pytest.mark.parametrize("knowledge", COPING.values(), ids=COPING.keys())
-STYLES = pytest.mark.parametrize("style", [{"selection__per": "bin"}, ASYNC], ids=["sync", "async"])
-
-
-def sized(num: int, goal: int, concurrency: int) -> dict[str, Any]:
-    return {"clients__num_clients": num, "aggregation__goal": goal, "aggregation__concurrency": concurrency}
 
 
 class TestDelivery:

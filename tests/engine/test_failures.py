@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
+from engine_worlds import CADENCES, REAL, ConfigOf, RunEngine
 
 from fluxctl.config.model import Config
 from fluxctl.engine.collector import TrainerFailedError
@@ -17,18 +18,7 @@ from fluxctl.errors import ExitCode
 from fluxctl.types import NS_PER_S, PayloadKind, Verdict
 from fluxctl.world.delays import build_delays
 
-RunEngine = Callable[..., Any]
-ConfigOf = Callable[..., Config]
 WAIT_S = 30.0  # only ever reached by a test that fails
-OVER_COMMIT: dict[str, Any] = {"aggregation__goal": 3, "aggregation__concurrency": 6}
-ASYNC: dict[str, Any] = {
-    "aggregation__style": "async",
-    "aggregation__goal": 3,
-    "aggregation__concurrency": 6,
-    "aggregation__staleness__name": "downweight",
-}
-STYLES = pytest.mark.parametrize("style", [{}, OVER_COMMIT, ASYNC], ids=["sync", "over", "async"])
-REAL: dict[str, Any] = {"mode": "real", "engine__wall_factor": 100.0}  # D of 1 to 10 s take 10 to 100 ms
 
 
 class TestFailures:
@@ -57,7 +47,7 @@ class TestFailures:
 
     @pytest.mark.feature("A31")
     @pytest.mark.parametrize("mode", [{}, REAL], ids=["sim", "real"])
-    @STYLES
+    @CADENCES
     def test_drop_goes_on_without_the_client(
         self,
         run_engine: RunEngine,
@@ -191,7 +181,7 @@ class TestReorderSlack:
     """Clocks on which updates are later than anybody waits for."""
 
     @pytest.mark.feature("A16")
-    @STYLES
+    @CADENCES
     def test_a_client_that_is_too_late_is_given_up_and_the_run_goes_on(
         self, run_engine: RunEngine, config_of: ConfigOf, late_clock: type[VirtualClock], style: dict[str, Any]
     ) -> None:

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_worlds import ASYNC_OF_SIX, CADENCES, REAL, ConfigOf, RunEngine
 
 from fluxctl.config.model import Config
 from fluxctl.engine.messages import Train
 from fluxctl.types import NS_PER_S, Verdict
 from fluxctl.world.delays import build_delays
 
-RunEngine = Callable[..., Any]
-ConfigOf = Callable[..., Config]
-OVER_COMMIT: dict[str, Any] = {"aggregation__goal": 3, "aggregation__concurrency": 6}
-ASYNC: dict[str, Any] = {
-    "aggregation__style": "async",
-    "aggregation__goal": 3,
-    "aggregation__concurrency": 6,
-    "aggregation__staleness__name": "downweight",
-}
-STYLES = pytest.mark.parametrize("style", [{}, OVER_COMMIT, ASYNC], ids=["sync", "over", "async"])
-REAL: dict[str, Any] = {"mode": "real", "engine__wall_factor": 100.0}  # D of 1 to 10 s take 10 to 100 ms
-
 
 class TestThreads:
     @pytest.mark.feature("A1", "A32")
-    @STYLES
+    @CADENCES
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_clients_and_server_never_share_a_thread(
         self,
@@ -50,7 +38,7 @@ class TestThreads:
             assert len(workload.step_threads) >= config.aggregation.concurrency  # each step in its trainer's thread
 
     @pytest.mark.feature("A1", "B1")
-    @STYLES
+    @CADENCES
     def test_a_client_has_its_messages_in_the_order_in_which_they_were_sent(
         self, run_engine: RunEngine, config_of: ConfigOf, null_workload: Any, stub_learner: Any, style: dict[str, Any]
     ) -> None:
@@ -63,7 +51,7 @@ class TestThreads:
         assert [task.task_id for task in workload.received] == sorted(sent)  # ids count dispatches
 
     @pytest.mark.feature("A4")
-    @STYLES
+    @CADENCES
     def test_a_simulation_never_sleeps(
         self, run_engine: RunEngine, config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, style: dict[str, Any]
     ) -> None:
@@ -90,7 +78,7 @@ class TestThreads:
 
 class TestDeterminism:
     @pytest.mark.feature("A32")
-    @STYLES
+    @CADENCES
     def test_results_do_not_depend_on_lookahead(
         self, run_engine: RunEngine, config_of: ConfigOf, style: dict[str, Any]
     ) -> None:
@@ -100,7 +88,7 @@ class TestDeterminism:
 
     @pytest.mark.feature("A28")
     def test_a_seed_is_a_run(self, run_engine: RunEngine, config_of: ConfigOf) -> None:
-        runs = [run_engine(config_of(**ASYNC, seed=seed), workload="learner") for seed in (1, 1, 2)]
+        runs = [run_engine(config_of(**ASYNC_OF_SIX, seed=seed), workload="learner") for seed in (1, 1, 2)]
         assert runs[0].hash == runs[1].hash != runs[2].hash
         assert runs[0].commits != runs[2].commits
 
@@ -148,7 +136,7 @@ class TestDeterminism:
     ) -> None:
         from fluxctl.engine.ledger import set_fingerprint
 
-        run, in_flight = run_engine(config_of(**ASYNC)), set[int]()
+        run, in_flight = run_engine(config_of(**ASYNC_OF_SIX)), set[int]()
         events = [event for event in run.events if event["event"] in ("selection", "agg_round")]
         assert len(events) > 10
         for event in events:
@@ -180,7 +168,7 @@ class TestDeterminism:
 
             cohorts._selector = Spy()
 
-        run = run_engine(config_of(**{**ASYNC, "aggregation__staleness__name": "exact"}), before_run=spy)
+        run = run_engine(config_of(**{**ASYNC_OF_SIX, "aggregation__staleness__name": "exact"}), before_run=spy)
         moments = [(event["round"], event["bin"], event["iteration"]) for event in run.of("selection")]
         assert len(keys) == len(moments) > len(set(moments))
         assert len(set(keys)) == len(keys)
@@ -211,8 +199,8 @@ class TestDeterminism:
     def test_a_flag_that_is_off_leaves_the_hash(
         self, run_engine: RunEngine, config_of: ConfigOf, flags: dict[str, Any]
     ) -> None:
-        plain = run_engine(config_of(**ASYNC))
-        assert run_engine(config_of(**{**ASYNC, **flags})).hash == plain.hash
+        plain = run_engine(config_of(**ASYNC_OF_SIX))
+        assert run_engine(config_of(**{**ASYNC_OF_SIX, **flags})).hash == plain.hash
 
     def test_durations_off_make_every_task_a_millisecond(self, run_engine: RunEngine, config_of: ConfigOf) -> None:
         run = run_engine(config_of(delays__enabled=False))
@@ -253,7 +241,7 @@ class TestRealAndSim:
 
     @pytest.mark.feature("A1", "A18", "B1", "A9")
     @pytest.mark.wall
-    @STYLES
+    @CADENCES
     def test_equal_hashes_whatever_the_jitter(
         self, run_engine: RunEngine, config_of: ConfigOf, null_workload: Any, style: dict[str, Any]
     ) -> None:

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engine_worlds import ASYNC, AWAY, ORACLE, STYLES, ConfigOf, RunEngine, TraceOf, sized
 
-from fluxctl.config.model import Config
 from fluxctl.types import NS_PER_S, Verdict
-
-RunEngine = Callable[..., Any]
-ConfigOf = Callable[..., Config]
-TraceOf = Callable[..., Any]
-
-# D is 10 s for everybody, every cycle commits, and the trace named here is replaced by the test's.
-AWAY: dict[str, Any] = {
-    "availability__trace": "syn_20",
-    "delays__model": "constant",
-    "delays__high_s": 10.0,
-    "gate__enabled": False,
-    "limits__max_bins": 1,
-}
-ORACLE: dict[str, Any] = {**AWAY, "availability__knowledge": "oracular"}
-ASYNC: dict[str, Any] = {"aggregation__style": "async", "aggregation__staleness__name": "accept"}
-STYLES = pytest.mark.parametrize("style", [{"selection__per": "bin"}, ASYNC], ids=["sync", "async"])
-
-
-def sized(num: int, goal: int, concurrency: int) -> dict[str, Any]:
-    return {"clients__num_clients": num, "aggregation__goal": goal, "aggregation__concurrency": concurrency}
 
 
 class TestScarcity:

@@ -6,28 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engine_worlds import CADENCES, OVER_COMMIT, ConfigOf, RunEngine
 
-from fluxctl.config.model import Config
 from fluxctl.engine.messages import Train
 from fluxctl.types import PayloadKind, Verdict
 
-RunEngine = Callable[..., Any]
-ConfigOf = Callable[..., Config]
-OVER_COMMIT: dict[str, Any] = {"aggregation__goal": 3, "aggregation__concurrency": 6}
-ASYNC: dict[str, Any] = {
-    "aggregation__style": "async",
-    "aggregation__goal": 3,
-    "aggregation__concurrency": 6,
-    "aggregation__staleness__name": "downweight",
-}
 GUIDED: dict[str, Any] = {"step__perturbation": "cosine_guided", "step__alternate": False}
-STYLES = pytest.mark.parametrize("style", [{}, OVER_COMMIT, ASYNC], ids=["sync", "over", "async"])
 
 
 class TestMessages:
     @pytest.mark.feature("B1")
     @pytest.mark.parametrize("selection", ["bin", "iteration"])
-    @STYLES
+    @CADENCES
     def test_at_most_one_full_payload_per_client_and_version(
         self,
         run_engine: RunEngine,
@@ -87,7 +77,7 @@ class TestMessages:
         assert run.stop.verdict is Verdict.COMPLETED
 
     @pytest.mark.feature("B1")
-    @STYLES
+    @CADENCES
     def test_no_deadlock_when_the_gate_passes_at_once(
         self, run_engine: RunEngine, config_of: ConfigOf, style: dict[str, Any]
     ) -> None:
