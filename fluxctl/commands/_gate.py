@@ -24,6 +24,12 @@ _MAX_UPDATES: Final = 1_000  # enough to see whether cycles close
 _NOT_FORCED: Final = frozenset({"usable_parts"})  # without these there is nothing that a run could do
 
 
+def refuses(findings: Sequence[Finding], *, forces: bool) -> bool:
+    """Whether what was found keeps a run from starting; what can be forced does not, if it is."""
+    blocks = (finding for finding in findings if finding.level is Level.BLOCK)
+    return any(not forces or finding.check in _NOT_FORCED for finding in blocks)
+
+
 class GateBlockedError(FluxError):
     """The gate refuses the launch."""
 
@@ -33,17 +39,11 @@ class GateBlockedError(FluxError):
         blocks = [finding for finding in findings if finding.level is Level.BLOCK]
         names = list(dict.fromkeys(finding.check for finding in blocks))
         count = "1 check" if len(names) == 1 else f"{len(names)} checks"
-        forced = "" if _NOT_FORCED.intersection(names) else "; --force starts it all the same, and records that"
+        forced = "" if refuses(blocks, forces=True) else "; --force starts it all the same, and records that"
         super().__init__(
             f"the gate blocks this launch: {count} failed ({', '.join(names)}): {blocks[0].told.message}",
             hint=f"{blocks[0].told.hint}{forced}",
         )
-
-
-def refuses(findings: Sequence[Finding], *, forces: bool) -> bool:
-    """Whether what was found keeps a run from starting; what can be forced does not, if it is."""
-    blocks = (finding for finding in findings if finding.level is Level.BLOCK)
-    return any(not forces or finding.check in _NOT_FORCED for finding in blocks)
 
 
 @dataclass(frozen=True)
